@@ -1,0 +1,1 @@
+"""What was seen, decided and done, in a form that can be replayed."""

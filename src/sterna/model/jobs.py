@@ -1,0 +1,222 @@
+"""Jobs: what was asked for, what each one holds right now, and how far it has come. Values only.
+
+Counters grow while a job runs, so they are kept as "exact at `as_of_s`" plus a rate: a snapshot can then be taken at
+any moment without touching the jobs that nothing happened to. Methods that take `now_s` do the extrapolation.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sterna.model.curves import SpeedupCurve
+from sterna.model.errors import InvalidRequest
+from sterna.model.ids import DeviceId, JobId, NodeId
+from sterna.model.lifecycle import FINISHED, Phase
+from sterna.model.nodes import Toleration
+from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
+
+
+class Role(StrEnum):
+    """What a worker is for. Only WORKER is elastic; the others exist in fixed numbers while the job holds anything."""
+
+    PS = "ps"
+    CHIEF = "chief"
+    MASTER = "master"
+    LAUNCHER = "launcher"
+    EVALUATOR = "evaluator"
+    WORKER = "worker"
+
+
+class Worker(NamedTuple):
+    """One process of a job in its place. The job is known from the context."""
+
+    role: Role
+    index: int  # stable for the worker's life; the lowest free one is given to a newcomer
+    node: NodeId
+    devices: tuple[DeviceId, ...] = ()  # which GPUs, where somebody cares (shares of a card, the local engine)
+
+
+class FixedRole(NamedTuple):
+    role: Role
+    count: int
+    request: Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What the owner asked for. Shared by all snapshots until the owner edits it."""
+
+    id: JobId
+    submitted_s: float
+    request: Resources  # of one elastic worker, limits counted where no request is given
+    workers_min: int = 1
+    workers_max: int = 1
+    workers_initial: int = 1  # what rigid policies give, and elastic ones start from
+    workers_step: int = 1  # sizes are min, min + step, ...: tensor-parallel groups, whole nodes
+    fixed: tuple[FixedRole, ...] = ()
+    accelerator: str | None = None  # the pool; None: any
+    category: str = ""  # jobs of one category share what is learned about their speed
+    kind: str = "ElasticJob"
+    priority: int = 0  # larger goes first, where a policy looks at it
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    node_preference: NodeId | None = None  # tried first; unknown or full is no error
+    restarts_on_resize: bool = False  # no worker survives a change of size or place; the checkpoint carries over
+
+    def __post_init__(self) -> None:
+        name = f"job {self.id}"
+        if self.workers_min < 1:
+            raise InvalidRequest(field=f"{name}: workers.min", value=self.workers_min, expected="at least 1")
+        if self.workers_max < self.workers_min:
+            expected = f"at least workers.min ({self.workers_min})"
+            raise InvalidRequest(field=f"{name}: workers.max", value=self.workers_max, expected=expected)
+        if not self.workers_min <= self.workers_initial <= self.workers_max:
+            expected = f"between workers.min ({self.workers_min}) and workers.max ({self.workers_max})"
+            raise InvalidRequest(field=f"{name}: workers.initial", value=self.workers_initial, expected=expected)
+        if self.workers_step < 1:
+            raise InvalidRequest(field=f"{name}: workers.step", value=self.workers_step, expected="at least 1")
+        for amount, what in zip(self.request, self.request._fields, strict=True):
+            if amount < 0:
+                raise InvalidRequest(field=f"{name}: request.{what}", value=amount, expected="0 or more")
+        if self.request.shares_gpu and self.request.gpu_milli > WHOLE_GPU_MILLI:
+            expected = "a share of one GPU below 1000, or a multiple of 1000"
+            raise InvalidRequest(field=f"{name}: request.gpu_milli", value=self.request.gpu_milli, expected=expected)
+
+    @property
+    def fixed_count(self) -> int:
+        return sum(role.count for role in self.fixed)
+
+    @property
+    def fixed_request(self) -> Resources:
+        """All fixed roles together."""
+        total = NOTHING
+        for role in self.fixed:
+            total = total.plus(role.request.times(role.count))
+        return total
+
+    def request_of(self, role: Role) -> Resources:
+        for fixed in self.fixed:
+            if fixed.role is role:
+                return fixed.request
+        return self.request
+
+    def allowed_size(self, workers: int) -> int:
+        """The largest size this job may have that is not above `workers`; 0 if even its minimum is."""
+        if workers < self.workers_min:
+            return 0
+        capped = min(workers, self.workers_max)
+        return capped - (capped - self.workers_min) % self.workers_step
+
+
+class ProgressPoint(NamedTuple):
+    """One report of the training program: an epoch or an evaluation."""
+
+    at_s: float
+    units_done: float
+    workers: int
+    unit_s: float  # how long the last unit took
+    value: float | None = None  # loss, accuracy, ...; None: this report had no evaluation
+
+
+class Disruption(NamedTuple):
+    """One interruption that the scheduler caused: what budgets and cool-downs are counted from."""
+
+    at_s: float
+    kind: str  # resize, migration, preemption
+    pause_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job as one snapshot sees it. Not slotted: `but` copies the instance dict, which is what a cycle does most."""
+
+    spec: JobSpec
+    phase: Phase = Phase.WAITING
+    workers: tuple[Worker, ...] = ()  # held now, fixed roles first, then by index
+    leaving: tuple[Worker, ...] = ()  # told to go and not gone: they train nothing and still take room
+    as_of_s: float = 0.0  # the counters below are exact at this moment
+    resumes_s: float = 0.0  # no progress before this moment: a start or restart is being paid for
+    waiting_since_s: float | None = None  # None: it is not waiting
+    first_started_s: float | None = None  # None: it never ran
+    started_s: float | None = None  # when it last went from nothing to something; None: it holds nothing
+    gpu_s: float = 0.0  # attained service: GPU-seconds (worker-seconds where no GPU is asked for)
+    ran_s: float = 0.0  # seconds with workers
+    gpu_s_since_start: float = 0.0  # the same two, counted from `started_s`: what Tiresias demotes by
+    last_ran_s: float = 0.0  # seconds of the latest run: what a promotion compares the wait with
+    units_left: float | None = None  # work left, in the curve's units; None: nobody knows
+    curve: SpeedupCurve = SpeedupCurve((1.0,))
+    checkpoint_s: float = 0.0  # what saving costs
+    restart_s: float = 0.0  # what stopping and starting again costs beside saving
+    progress: tuple[ProgressPoint, ...] = ()
+    disruptions: tuple[Disruption, ...] = ()
+    size: int = field(init=False)  # elastic workers held; kept, because every policy asks for it for every job
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", _elastic(self.spec, self.workers))
+
+    def but(self, **changes: Any) -> "Job":
+        """This job with other values; `dataclasses.replace` in a fifth of the time."""
+        twin = object.__new__(Job)
+        values = twin.__dict__
+        values.update(self.__dict__)
+        values.update(changes)
+        if "workers" in changes or "spec" in changes:
+            values["size"] = _elastic(twin.spec, twin.workers)
+        return twin
+
+    @property
+    def id(self) -> JobId:
+        return self.spec.id
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in FINISHED
+
+    @property
+    def wants_workers(self) -> bool:
+        """Does this job take part in sharing out? Not once finished, nor while its owner suspended it."""
+        return self.phase not in _OUT_OF_THE_GAME
+
+    @property
+    def service_rate(self) -> float:
+        """GPUs held; workers where the job asks for no GPU."""
+        milli = self.spec.request.gpu_milli
+        return self.size * milli / WHOLE_GPU_MILLI if milli else float(self.size)
+
+    def attained_gpu_s(self, now_s: float) -> float:
+        return self.gpu_s + self.service_rate * max(0.0, now_s - self.as_of_s) if self.size else self.gpu_s
+
+    def attained_since_start(self, now_s: float) -> float:
+        elapsed = max(0.0, now_s - self.as_of_s)
+        return self.gpu_s_since_start + self.service_rate * elapsed if self.size else self.gpu_s_since_start
+
+    def executed_s(self, now_s: float) -> float:
+        return self.ran_s + max(0.0, now_s - self.as_of_s) if self.size else self.ran_s
+
+    def units_left_at(self, now_s: float) -> float:
+        """Work left; infinite if nobody knows, never below 0."""
+        left = self.units_left
+        if left is None:
+            return float("inf")
+        size = self.size
+        if not size:
+            return left
+        since = self.as_of_s if self.as_of_s > self.resumes_s else self.resumes_s
+        if now_s <= since:
+            return left
+        left -= (now_s - since) / self.curve.unit_s(size)
+        return left if left > 0.0 else 0.0
+
+    def remaining_s(self, workers: int, now_s: float) -> float:
+        """Time to the end with so many workers from now on; infinite with none, or if the work left is unknown."""
+        return self.units_left_at(now_s) * self.curve.unit_s(workers) if workers > 0 else float("inf")
+
+    def waited_s(self, now_s: float) -> float:
+        return 0.0 if self.waiting_since_s is None else now_s - self.waiting_since_s
+
+
+_OUT_OF_THE_GAME = FINISHED | {Phase.SUSPENDED}
+
+
+def _elastic(spec: JobSpec, workers: tuple[Worker, ...]) -> int:
+    return sum(worker.role is Role.WORKER for worker in workers) if spec.fixed else len(workers)

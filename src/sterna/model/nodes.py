@@ -1,0 +1,147 @@
+"""Nodes, their GPUs, and the guests on them: the room a decision may use. Values only; nothing is chosen here."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import NamedTuple
+
+from sterna.model.errors import InvalidRequest
+from sterna.model.ids import DeviceId, NodeId
+from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Currency, Resources
+
+
+class Device(NamedTuple):
+    """One GPU. All of them offer a whole card of share; their memory may differ."""
+
+    id: DeviceId
+    memory_bytes: int = 0  # 0: unknown, so memory is not checked on this card
+
+
+class Effect(StrEnum):
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"  # a wish: we read it and place all the same
+    NO_EXECUTE = "NoExecute"
+
+
+class Taint(NamedTuple):
+    key: str
+    value: str = ""
+    effect: Effect = Effect.NO_SCHEDULE
+
+
+class Toleration(NamedTuple):
+    """As in Kubernetes: an empty key tolerates every taint, a missing value any value, a missing effect any effect."""
+
+    key: str = ""
+    value: str | None = None
+    effect: Effect | None = None
+
+    def tolerates(self, taint: Taint) -> bool:
+        return (
+            (not self.key or self.key == taint.key)
+            and (self.value is None or self.value == taint.value)
+            and (self.effect is None or self.effect == taint.effect)
+        )
+
+
+class GuestKind(StrEnum):
+    SERVING = "serving"  # goes before training; room is made for it
+    OTHER = "other"  # daemons, other people's pods: simply in the way
+
+
+class Guest(NamedTuple):
+    """A pod that is not ours but takes room. Serving pods that have no node yet wait in the snapshot."""
+
+    id: str
+    request: Resources
+    kind: GuestKind = GuestKind.OTHER
+    devices: tuple[DeviceId, ...] = ()  # empty although it uses GPUs: somebody else picked them, we only count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    id: NodeId
+    allocatable: Resources
+    accelerator: str = ""  # the GPU type; names the pool. Empty: a node without GPUs
+    labels: tuple[tuple[str, str], ...] = ()  # sorted pairs rather than a dict, so that nodes hash
+    taints: tuple[Taint, ...] = ()
+    ready: bool = True
+    cordoned: bool = False
+    devices: tuple[Device, ...] = ()  # empty: `allocatable.gpu_milli` whole cards of unknown memory
+    guests: tuple[Guest, ...] = ()
+
+    @property
+    def schedulable(self) -> bool:
+        """May new work be put here at all? What is here already may stay, unless the node is lost or being drained."""
+        return self.ready and not self.cordoned
+
+    @property
+    def free_of_guests(self) -> Resources:
+        """What is left for training; never negative, even if guests overbooked the node."""
+        used = NOTHING
+        for guest in self.guests:
+            used = used.plus(guest.request)
+        return Resources(*(max(0, have - take) for have, take in zip(self.allocatable, used, strict=True)))
+
+    def admits(self, tolerations: Iterable[Toleration], selector: Iterable[tuple[str, str]]) -> bool:
+        """May a worker with these tolerations and this node selector be put here, room aside?"""
+        if not self.schedulable:
+            return False
+        tolerations = tuple(tolerations)
+        for taint in self.taints:
+            if taint.effect is not Effect.PREFER_NO_SCHEDULE and not any(t.tolerates(taint) for t in tolerations):
+                return False
+        labels = dict(self.labels)
+        return all(labels.get(key) == value for key, value in selector)
+
+    def keeps(self, tolerations: Iterable[Toleration]) -> bool:
+        """May a worker that is already here stay? A cordon means "on its way out"; NoSchedule touches only newcomers."""
+        tolerations = tuple(tolerations)
+        return self.schedulable and all(
+            any(t.tolerates(taint) for t in tolerations) for taint in self.taints if taint.effect is Effect.NO_EXECUTE
+        )
+
+
+def cards(count: int, *, memory_bytes: int = 0) -> tuple[Device, ...]:
+    """`count` GPUs numbered from 0, for nodes whose cards have no names of their own."""
+    return tuple(Device(DeviceId(str(number)), memory_bytes) for number in range(count))
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """All nodes, and what follows from them. One value serves many snapshots, so that its sums are made once."""
+
+    nodes: tuple[Node, ...]  # sorted by id
+
+    @staticmethod
+    def of(nodes: Iterable[Node]) -> "Cluster":
+        ordered = tuple(sorted(nodes, key=lambda node: node.id))
+        for left, right in zip(ordered, ordered[1:], strict=False):
+            if left.id == right.id:
+                raise InvalidRequest(field="nodes[].id", value=left.id, expected="each node id once")
+        return Cluster(ordered)
+
+    @cached_property
+    def by_id(self) -> dict[NodeId, Node]:
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def currency(self) -> Currency:
+        """GPUs where there are any, CPUs otherwise: the thing that policies share out."""
+        return Currency.GPU if any(node.allocatable.gpu_milli for node in self.nodes) else Currency.CPU
+
+    @cached_property
+    def capacity(self) -> int:
+        """What the next layout may use, in the currency: a cordoned node offers nothing, its work is on its way out."""
+        currency = self.currency
+        return sum(node.free_of_guests[currency] for node in self.nodes if node.schedulable)
+
+    @cached_property
+    def gpus(self) -> int:
+        """Whole GPUs installed on schedulable nodes, guests or not: the divisor of utilisation."""
+        return sum(node.allocatable.gpu_milli for node in self.nodes if node.schedulable) // WHOLE_GPU_MILLI
+
+    @cached_property
+    def accelerators(self) -> tuple[str, ...]:
+        return tuple(sorted({node.accelerator for node in self.nodes}))

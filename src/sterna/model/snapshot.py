@@ -1,0 +1,73 @@
+"""The world as one decision sees it: nodes, jobs, and what each job holds right now.
+
+Values only. Nothing here reads a clock, a socket or a file, and nothing here chooses anything.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sterna.model.errors import InvalidRequest
+from sterna.model.ids import JobId
+from sterna.model.jobs import Job
+from sterna.model.nodes import Cluster, Guest, Node
+from sterna.model.resources import Currency
+from sterna.model.target import PolicyMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    revision: int  # a plan names the revision it was made from, so a stale one can be refused
+    now_s: float  # the only clock the core ever sees
+    cluster: Cluster  # shared by snapshots while no node changes
+    jobs: tuple[Job, ...]  # unfinished ones, by (submission, id), so that equal worlds compare and replay alike
+    serving: tuple[Guest, ...] = ()  # serving pods that have no node yet, oldest first
+    memory: PolicyMemory = field(default_factory=PolicyMemory)
+    reserved: int = 0  # room in the currency that the policy must leave alone
+    seed: int = 0  # the only source of chance for a policy that needs any
+
+    @staticmethod
+    def of(
+        *,
+        now_s: float,
+        nodes: Iterable[Node],
+        jobs: Iterable[Job],
+        revision: int = 0,
+        serving: Iterable[Guest] = (),
+        memory: PolicyMemory | None = None,
+        seed: int = 0,
+    ) -> "Snapshot":
+        """Put nodes and jobs into their order and check that each id stands once."""
+        ordered = tuple(sorted((job for job in jobs if not job.finished), key=arrival_order))
+        if len({job.id for job in ordered}) != len(ordered):
+            seen: set[JobId] = set()
+            twice = next(job.id for job in ordered if job.id in seen or seen.add(job.id))  # type: ignore[func-returns-value]
+            raise InvalidRequest(field="jobs[].id", value=twice, expected="each job id once")
+        return Snapshot(
+            revision=revision,
+            now_s=now_s,
+            cluster=Cluster.of(nodes),
+            jobs=ordered,
+            serving=tuple(serving),
+            memory=memory or PolicyMemory(),
+            seed=seed,
+        )
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.cluster.nodes
+
+    @property
+    def currency(self) -> Currency:
+        return self.cluster.currency
+
+    @property
+    def capacity(self) -> int:
+        """What a policy may share out, in the currency."""
+        return max(0, self.cluster.capacity - self.reserved)
+
+    def job(self, job_id: JobId) -> Job | None:
+        return next((job for job in self.jobs if job.id == job_id), None)
+
+
+def arrival_order(job: Job) -> tuple[float, JobId]:
+    return (job.spec.submitted_s, job.spec.id)

@@ -1,0 +1,78 @@
+"""Why a job got what it got: a closed list of reasons, each with a sentence and room for numbers.
+
+The same words reach the CLI, REST, the page and Kubernetes events, so they are written for the job's owner.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Why(StrEnum):
+    # a job has workers because ...
+    NEXT_IN_ORDER = "NextInOrder"
+    SPARE_ROOM = "SpareRoom"
+    BEST_GAIN = "BestGain"
+    KEPT = "Kept"
+    STARVING = "Starving"
+    RECORDED = "Recorded"
+    # ... or fewer or none, because ...
+    NO_ROOM = "NoRoom"
+    BEHIND_HEAD = "BehindHead"
+    LOWER_QUEUE = "LowerQueue"
+    NO_GAIN = "NoGain"
+    MADE_ROOM = "MadeRoom"
+    COMPACTED = "Compacted"
+    NO_NODE_FITS = "NoNodeFits"
+    NEVER_FITS = "NeverFits"
+    RESERVED = "Reserved"
+    SUSPENDED = "Suspended"
+    # ... or they move, because ...
+    NODE_LOST = "NodeLost"
+    NODE_DRAINED = "NodeDrained"
+    REPACKED = "Repacked"
+    REBALANCED = "Rebalanced"
+
+
+_SENTENCES: dict[Why, str] = {
+    Why.NEXT_IN_ORDER: "it was next in the policy's order and its workers fit",
+    Why.SPARE_ROOM: "there was spare room and it may still grow",
+    Why.BEST_GAIN: "one more worker speeds it up more than it would any other job",
+    Why.KEPT: "nothing speaks for a change",
+    Why.STARVING: "it has waited so long that room is made for it",
+    Why.RECORDED: "this is what the recorded decision said",
+    Why.NO_ROOM: "jobs ahead of it in the policy's order take all the room",
+    Why.BEHIND_HEAD: "the job at the head of the queue must start first",
+    Why.LOWER_QUEUE: "it has used up its service in the higher queue, and jobs there take all the room",
+    Why.NO_GAIN: "more workers would not make it faster",
+    Why.MADE_ROOM: "it gave up workers so that a job that waited too long can start",
+    Why.COMPACTED: "many jobs wait, so jobs in the lower queue are cut to their minimum",
+    Why.NO_NODE_FITS: "there is enough in total, but no set of nodes has room for its minimum",
+    Why.NEVER_FITS: "it asks for more than the whole pool has, so it can never start",
+    Why.RESERVED: "the room that is free is kept for a job that has waited longer",
+    Why.SUSPENDED: "its owner suspended it",
+    Why.NODE_LOST: "the node it was on is not ready",
+    Why.NODE_DRAINED: "the node it was on is being emptied",
+    Why.REPACKED: "fewer nodes are crossed this way",
+    Why.REBALANCED: "another node suits it better",
+}
+
+
+class Because(NamedTuple):
+    """A reason with its numbers, as data first and as a sentence when asked."""
+
+    why: Why
+    numbers: tuple[tuple[str, int | float | str], ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        text = _SENTENCES[self.why]
+        if not self.numbers:
+            return text
+        numbers = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.numbers)
+        return f"{text} ({numbers})"
+
+
+NEXT_IN_ORDER = Because(Why.NEXT_IN_ORDER)
+SPARE_ROOM = Because(Why.SPARE_ROOM)
+NO_ROOM = Because(Why.NO_ROOM)
+KEPT = Because(Why.KEPT)

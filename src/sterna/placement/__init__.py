@@ -1,0 +1,1 @@
+"""On which nodes? `Snapshot, Target -> Layout`. How many workers is `policies`; neither knows the other."""

@@ -1,0 +1,1 @@
+"""What must change, in what order, and why? `Snapshot -> Decision`, by way of a policy and a placement."""
