@@ -1,5 +1,6 @@
 """Nodes, their GPUs, and the guests on them: the room a decision may use. Values only; nothing is chosen here."""
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -96,7 +97,7 @@ class Node:
         return all(labels.get(key) == value for key, value in selector)
 
     def keeps(self, tolerations: Iterable[Toleration]) -> bool:
-        """May a worker that is already here stay? A cordon means "on its way out"; NoSchedule touches only newcomers."""
+        """May a worker that is already here stay? A cordon means "leave"; NoSchedule touches newcomers only."""
         tolerations = tuple(tolerations)
         return self.schedulable and all(
             any(t.tolerates(taint) for t in tolerations) for taint in self.taints if taint.effect is Effect.NO_EXECUTE
@@ -117,7 +118,7 @@ class Cluster:
     @staticmethod
     def of(nodes: Iterable[Node]) -> "Cluster":
         ordered = tuple(sorted(nodes, key=lambda node: node.id))
-        for left, right in zip(ordered, ordered[1:], strict=False):
+        for left, right in itertools.pairwise(ordered):
             if left.id == right.id:
                 raise InvalidRequest(field="nodes[].id", value=left.id, expected="each node id once")
         return Cluster(ordered)

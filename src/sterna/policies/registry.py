@@ -1,4 +1,4 @@
-"""All policies by name, with their options and default placement. The one list that the CLI, the docs and tests read."""
+"""All policies by name, with options and default placement: the one list that the CLI, the docs and tests read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -49,9 +49,7 @@ ENTRIES: tuple[PolicyEntry, ...] = (
     ),
 )
 
-_BY_NAME: dict[str, PolicyEntry] = {
-    spelling: entry for entry in ENTRIES for spelling in (entry.name, *entry.aliases)
-}
+_BY_NAME: dict[str, PolicyEntry] = {spelling: entry for entry in ENTRIES for spelling in (entry.name, *entry.aliases)}
 
 
 def policy(name: str, settings: Mapping[str, str] | None = None) -> Policy:

@@ -55,9 +55,7 @@ def spread_spare_room(order: Sequence[Job], grants: dict[JobId, Grant], room: in
     growing = [job for job in order if job.spec.id in grants and _may_grow(job, grants[job.spec.id])]
     while growing and room > 0:
         sweep = sum(job.spec.request[currency] * job.spec.workers_step for job in growing)
-        shortest = min(
-            (job.spec.workers_max - grants[job.spec.id].workers) // job.spec.workers_step for job in growing
-        )
+        shortest = min((job.spec.workers_max - grants[job.spec.id].workers) // job.spec.workers_step for job in growing)
         rounds = max(1, min(shortest, room // sweep)) if sweep else shortest
         affordable = sweep * rounds <= room
         still: list[Job] = []
