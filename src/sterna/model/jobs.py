@@ -31,14 +31,14 @@ class Worker(NamedTuple):
     """One process of a job in its place. The job is known from the context."""
 
     role: Role
-    index: int  # stable for the worker's life; the lowest free one is given to a newcomer
+    ordinal: int  # stable for the worker's life; the lowest free one is given to a newcomer
     node: NodeId
     devices: tuple[DeviceId, ...] = ()  # which GPUs, where somebody cares (shares of a card, the local engine)
 
 
 class FixedRole(NamedTuple):
     role: Role
-    count: int
+    replicas: int
     request: Resources
 
 
@@ -84,14 +84,14 @@ class JobSpec:
 
     @property
     def fixed_count(self) -> int:
-        return sum(role.count for role in self.fixed)
+        return sum(role.replicas for role in self.fixed)
 
     @property
     def fixed_request(self) -> Resources:
         """All fixed roles together."""
         total = NOTHING
         for role in self.fixed:
-            total = total.plus(role.request.times(role.count))
+            total = total.plus(role.request.times(role.replicas))
         return total
 
     def request_of(self, role: Role) -> Resources:
@@ -132,7 +132,7 @@ class Job:
 
     spec: JobSpec
     phase: Phase = Phase.WAITING
-    workers: tuple[Worker, ...] = ()  # held now, fixed roles first, then by index
+    workers: tuple[Worker, ...] = ()  # held now, fixed roles first, then by ordinal
     leaving: tuple[Worker, ...] = ()  # told to go and not gone: they train nothing and still take room
     as_of_s: float = 0.0  # the counters below are exact at this moment
     resumes_s: float = 0.0  # no progress before this moment: a start or restart is being paid for
