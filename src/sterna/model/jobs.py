@@ -62,6 +62,7 @@ class JobSpec:
     tolerations: tuple[Toleration, ...] = ()
     node_preference: NodeId | None = None  # tried first; unknown or full is no error
     restarts_on_resize: bool = False  # no worker survives a change of size or place; the checkpoint carries over
+    min_request: Resources = field(init=False)  # the least this job can start with; kept, as every cycle asks for it
 
     def __post_init__(self) -> None:
         name = f"job {self.id}"
@@ -81,6 +82,7 @@ class JobSpec:
         if self.request.shares_gpu and self.request.gpu_milli > WHOLE_GPU_MILLI:
             expected = "a share of one GPU below 1000, or a multiple of 1000"
             raise InvalidRequest(field=f"{name}: request.gpu_milli", value=self.request.gpu_milli, expected=expected)
+        object.__setattr__(self, "min_request", self.request.times(self.workers_min).plus(self.fixed_request))
 
     @property
     def fixed_count(self) -> int:
@@ -150,9 +152,11 @@ class Job:
     progress: tuple[ProgressPoint, ...] = ()
     disruptions: tuple[Disruption, ...] = ()
     size: int = field(init=False)  # elastic workers held; kept, because every policy asks for it for every job
+    wants_workers: bool = field(init=False)  # takes part in sharing out: neither finished nor suspended; kept likewise
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", _elastic(self.spec, self.workers))
+        object.__setattr__(self, "wants_workers", self.phase not in _OUT_OF_THE_GAME)
 
     def but(self, **changes: Any) -> "Job":
         """This job with other values; `dataclasses.replace` in a fifth of the time."""
@@ -162,6 +166,8 @@ class Job:
         values.update(changes)
         if "workers" in changes or "spec" in changes:
             values["size"] = _elastic(twin.spec, twin.workers)
+        if "phase" in changes:
+            values["wants_workers"] = twin.phase not in _OUT_OF_THE_GAME
         return twin
 
     @property
@@ -171,11 +177,6 @@ class Job:
     @property
     def finished(self) -> bool:
         return self.phase in FINISHED
-
-    @property
-    def wants_workers(self) -> bool:
-        """Does this job take part in sharing out? Not once finished, nor while its owner suspended it."""
-        return self.phase not in _OUT_OF_THE_GAME
 
     @property
     def service_rate(self) -> float:

@@ -48,11 +48,15 @@ class Decision:
     steps: tuple[Step, ...]
     memory: PolicyMemory
     wake_s: float | None  # look again at this moment at the latest. None: only when something happens
-    verdicts: Mapping[JobId, Because] = field(default_factory=dict)  # why each job that waits, waits
+    verdicts: Mapping[JobId, Because] = field(default_factory=dict)  # jobs that no policy could help, and why
 
     @property
     def changes_something(self) -> bool:
         return bool(self.steps)
+
+    def because_of(self, job_id: JobId) -> Because:
+        """Why this job has what it has, or why it waits: the planner's word, else placement's, else the policy's."""
+        return self.verdicts.get(job_id) or self.layout.becauses.get(job_id) or self.target.because_of(job_id)
 
 
 class Held(StrEnum):

@@ -3,8 +3,9 @@
 Values only. Nothing here reads a clock, a socket or a file, and nothing here chooses anything.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
@@ -14,8 +15,10 @@ from sterna.model.resources import Currency
 from sterna.model.target import PolicyMemory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
+    """Not slotted: what follows from the jobs is worked out once, on first use, and kept beside them."""
+
     revision: int  # a plan names the revision it was made from, so a stale one can be refused
     now_s: float  # the only clock the core ever sees
     cluster: Cluster  # shared by snapshots while no node changes
@@ -52,6 +55,20 @@ class Snapshot:
             seed=seed,
         )
 
+    def prepared(self, *, by_id: Mapping[JobId, Job]) -> "Snapshot":
+        """The same snapshot with what an engine keeps up to date anyway, so that it need not be worked out."""
+        self.__dict__["by_id"] = by_id
+        return self
+
+    @cached_property
+    def by_id(self) -> Mapping[JobId, Job]:
+        return {job.spec.id: job for job in self.jobs}
+
+    @cached_property
+    def holding(self) -> tuple[Job, ...]:
+        """Jobs that take room, be it by workers that are leaving."""
+        return tuple([job for job in self.jobs if job.workers or job.leaving])  # a list is faster than a generator
+
     @property
     def nodes(self) -> tuple[Node, ...]:
         return self.cluster.nodes
@@ -64,9 +81,6 @@ class Snapshot:
     def capacity(self) -> int:
         """What a policy may share out, in the currency."""
         return max(0, self.cluster.capacity - self.reserved)
-
-    def job(self, job_id: JobId) -> Job | None:
-        return next((job for job in self.jobs if job.id == job_id), None)
 
 
 def arrival_order(job: Job) -> tuple[float, JobId]:

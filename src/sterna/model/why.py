@@ -29,6 +29,7 @@ class Why(StrEnum):
     # ... or they move, because ...
     NODE_LOST = "NodeLost"
     NODE_DRAINED = "NodeDrained"
+    CROWDED_OUT = "CrowdedOut"
     REPACKED = "Repacked"
     REBALANCED = "Rebalanced"
 
@@ -52,6 +53,7 @@ _SENTENCES: dict[Why, str] = {
     Why.SUSPENDED: "its owner suspended it",
     Why.NODE_LOST: "the node it was on is not ready",
     Why.NODE_DRAINED: "the node it was on is being emptied",
+    Why.CROWDED_OUT: "pods that are not training, or a broken card, took the room it had",
     Why.REPACKED: "fewer nodes are crossed this way",
     Why.REBALANCED: "another node suits it better",
 }

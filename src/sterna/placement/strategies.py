@@ -7,10 +7,21 @@ from sterna.model.layout import Layout
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.placement.count import count_only
+from sterna.placement.dragon import dragon, dragon_balanced, dragon_prototype
+from sterna.placement.packed import packed
+from sterna.placement.repack import repack
+from sterna.placement.widest import widest, widest_smallest_first
 
 Placement = Callable[[Snapshot, Target], Layout]
 
 PLACEMENTS: dict[str, Placement] = {
+    "packed": packed,
+    "repack": repack,
+    "widest": widest,
+    "widest-smallest-first": widest_smallest_first,
+    "dragon": dragon,
+    "dragon-balanced": dragon_balanced,
+    "dragon-prototype": dragon_prototype,
     "count": count_only,
 }
 

@@ -3,30 +3,23 @@
 Sources: Voda's FIFO (order by submission, the minimum or nothing, later jobs may skip ahead), the `fifo` and `fjf` of
 Tiresias' simulator and the FIFO of AFS' simulator (a job that holds workers keeps its seat; the whole request).
 
-Departures: sizes honour `workers_step`; ties end in the job's id, where Voda's depended on map order.
+Departures: sizes honour `workers_step`; ties end in the job's id, where Voda's depended on map order. With `strict`, a
+head that is larger than the whole pool is passed over, where Tiresias' would wait for ever.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
 
-from sterna.model.jobs import Job
-from sterna.model.snapshot import Snapshot, arrival_order
+from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.model.why import NO_ROOM, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import contenders, whole_or_nothing
+from sterna.policies.sharing import SIZES, Size, contenders, seat_order, whole_or_nothing
 
 
 class Order(StrEnum):
     SUBMISSION = "submission"
     SEAT = "seat"  # whoever runs keeps its place ahead of whoever waits: nothing is ever preempted
-
-
-class Size(StrEnum):
-    MIN = "min"
-    INITIAL = "initial"
-    MAX = "max"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +34,7 @@ def first_in_first_out(view: Snapshot, options: FifoOptions) -> Target:
     if options.order is Order.SEAT:
         order.sort(key=seat_order)
     grants, _ = whole_or_nothing(order, view.capacity, view.currency, SIZES[options.size], strict=options.strict)
-    return Target(grants, memory=view.memory, otherwise=Because(Why.BEHIND_HEAD) if options.strict else NO_ROOM)
+    return Target(grants, memory=view.memory, otherwise=_BEHIND_HEAD if options.strict else NO_ROOM)
 
 
-def seat_order(job: Job) -> tuple[float, float, str]:
-    """AFS' first-come order: by the time a job last went from nothing to something, waiting ones after all others."""
-    return (inf if job.started_s is None else job.started_s, *arrival_order(job))
-
-
-SIZES = {
-    Size.MIN: lambda job: job.spec.workers_min,
-    Size.INITIAL: lambda job: job.spec.workers_initial,
-    Size.MAX: lambda job: job.spec.workers_max,
-}
+_BEHIND_HEAD = Because(Why.BEHIND_HEAD)

@@ -1,21 +1,60 @@
-"""Ways of sharing room out that several policies have in common. Each takes jobs in the policy's own order.
+"""Ways of sharing room out, and the orders and sizes that several policies have in common.
 
-Amounts are in the pool's currency. A job's fixed roles are paid for together with its first worker.
+Amounts are in the pool's currency. A job's fixed roles are paid for together with its first worker. Orders are made
+by stable sorts of `contenders`, which come by (submission, id): so every tie ends in the id, whatever the input order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from math import inf
 
 from sterna.model.ids import JobId
-from sterna.model.jobs import Job
+from sterna.model.jobs import Job, JobSpec
 from sterna.model.resources import Currency
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant
 from sterna.model.why import NEXT_IN_ORDER, SPARE_ROOM
 
 
+class Size(StrEnum):
+    """What a policy that does not stretch jobs gives each of them."""
+
+    MIN = "min"
+    INITIAL = "initial"
+    MAX = "max"
+
+
 def contenders(view: Snapshot) -> list[Job]:
     """Jobs that take part in sharing out, by (submission, id)."""
     return [job for job in view.jobs if job.wants_workers]
+
+
+def seat_order(job: Job) -> float:
+    """First come, first served as in AFS: by when a job last went from nothing to something, then whoever waits."""
+    return inf if job.started_s is None else job.started_s
+
+
+def smallest_size(job: Job) -> int:
+    return job.spec.workers_min
+
+
+def initial_size(job: Job) -> int:
+    """The size asked for, on the job's own grid of steps."""
+    spec = job.spec
+    return spec.workers_initial if spec.workers_step == 1 else spec.allowed_size(spec.workers_initial)
+
+
+def largest_size(job: Job) -> int:
+    """The maximum, or the last size before it that the steps reach."""
+    spec = job.spec
+    return spec.workers_max if spec.workers_step == 1 else spec.allowed_size(spec.workers_max)
+
+
+SIZES: dict[Size, Callable[[Job], int]] = {
+    Size.MIN: smallest_size,
+    Size.INITIAL: initial_size,
+    Size.MAX: largest_size,
+}
 
 
 def price(job: Job, workers: int, currency: Currency) -> int:
@@ -32,47 +71,87 @@ def whole_or_nothing(
 ) -> tuple[dict[JobId, Grant], int]:
     """Give each job in turn `size_of(job)` workers if they fit, else nothing; returns the grants and what is left.
 
-    With `strict` the first job that does not fit blocks all behind it.
+    With `strict` the first job that does not fit blocks all behind it, unless all the room would not be enough for
+    it: a job that can never start must not stop the cluster.
     """
     grants: dict[JobId, Grant] = {}
+    free = room
     for job in order:
         workers = size_of(job)
         cost = price(job, workers, currency)
-        if cost <= room:
+        if cost <= free:
             grants[job.spec.id] = Grant(workers, workers, NEXT_IN_ORDER)
-            room -= cost
-        elif strict:
+            free -= cost
+        elif strict and cost <= room:
             break
-    return grants, room
+    return grants, free
+
+
+def fill_in_order(order: Iterable[Job], room: int, currency: Currency) -> dict[JobId, Grant]:
+    """Give each job in turn as much as it may have and there still is; those whose minimum does not fit get nothing."""
+    grants: dict[JobId, Grant] = {}
+    for job in order:
+        spec = job.spec
+        each = spec.request[currency]
+        base = spec.fixed_request[currency] if spec.fixed else 0
+        workers = largest_size(job)
+        if base + each * workers > room:
+            workers = spec.allowed_size((room - base) // each) if each else 0
+        if workers:
+            grants[spec.id] = Grant(workers, spec.workers_min, NEXT_IN_ORDER)
+            room -= base + each * workers
+    return grants
 
 
 def spread_spare_room(order: Sequence[Job], grants: dict[JobId, Grant], room: int, currency: Currency) -> int:
     """Round robin over the jobs that hold a grant, one step each, until nobody can take more; changes `grants`.
 
-    Returns what is left. Sweeps in which everybody gets one step are taken at once, so the cost is that of the
-    distinct sizes rather than of the room.
+    Returns what is left. Rounds in which everybody who may still grow gets a step are taken all at once; in the round
+    after them somebody cannot afford a step and leaves, since room never comes back. So the cost is that of a few
+    sorts, however much room there is.
     """
-    growing = [job for job in order if job.spec.id in grants and _may_grow(job, grants[job.spec.id])]
-    while growing and room > 0:
-        sweep = sum(job.spec.request[currency] * job.spec.workers_step for job in growing)
-        shortest = min((job.spec.workers_max - grants[job.spec.id].workers) // job.spec.workers_step for job in growing)
-        rounds = max(1, min(shortest, room // sweep)) if sweep else shortest
-        affordable = sweep * rounds <= room
-        still: list[Job] = []
-        for job in growing:
-            spec = job.spec
-            step = spec.workers_step * (rounds if affordable else 1)
-            cost = spec.request[currency] * step
-            if cost > room:
-                continue  # it leaves the round: the room never grows again
-            workers, floor, _ = grants[spec.id]
-            grants[spec.id] = Grant(workers + step, floor, SPARE_ROOM)
-            room -= cost
-            if _may_grow(job, grants[spec.id]):
-                still.append(job)
-        growing = still
+    growing: list[tuple[int, int, JobSpec]] = []
+    for job in order:
+        spec = job.spec
+        cost = spec.request[currency] * spec.workers_step
+        if cost <= room and spec.id in grants:
+            steps = (spec.workers_max - grants[spec.id].workers) // spec.workers_step
+            if steps:
+                growing.append((steps, cost, spec))
+    while growing:
+        growing, room = _take_rounds(growing, grants, room)
     return room
 
 
-def _may_grow(job: Job, grant: Grant) -> bool:
-    return grant.workers + job.spec.workers_step <= job.spec.workers_max
+def _take_rounds(
+    growing: list[tuple[int, int, JobSpec]], grants: dict[JobId, Grant], room: int
+) -> tuple[list[tuple[int, int, JobSpec]], int]:
+    """All full rounds and the one after them; returns who may still grow, and the room left. Entries: steps, cost."""
+    rounds = _full_rounds(growing, room)
+    room -= sum((rounds if rounds < steps else steps) * cost for steps, cost, _ in growing)
+    still: list[tuple[int, int, JobSpec]] = []
+    for steps, cost, spec in growing:
+        taken = rounds if rounds < steps else steps
+        if taken < steps and cost <= room:
+            room -= cost
+            taken += 1
+            if taken < steps:
+                still.append((steps - taken, cost, spec))
+        if taken:
+            workers, floor, _ = grants[spec.id]
+            grants[spec.id] = Grant(workers + taken * spec.workers_step, floor, SPARE_ROOM)
+    return still, room
+
+
+def _full_rounds(growing: list[tuple[int, int, JobSpec]], room: int) -> int:
+    """How often can everybody who may still grow take a step?"""
+    done = 0
+    sweep = sum(cost for _, cost, _ in growing)
+    for steps, cost in sorted((steps, cost) for steps, cost, _ in growing):
+        cost_up_to = (steps - done) * sweep
+        if cost_up_to > room:
+            return done + room // sweep
+        room -= cost_up_to
+        done = steps
+        sweep -= cost
+    return done

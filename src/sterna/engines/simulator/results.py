@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ class SimulationResult:
         """Area under used over area under capacity, until the last completion."""
         used = there = 0.0
         end_s = self.makespan_s
-        for sample, following in zip(self.samples, [*self.samples[1:], None], strict=True):
+        for sample, following in zip_longest(self.samples, self.samples[1:]):
             until_s = min(end_s, following.at_s if following is not None else end_s)
             if until_s > sample.at_s:
                 used += sample.gpus_used * (until_s - sample.at_s)

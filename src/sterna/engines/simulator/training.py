@@ -21,6 +21,9 @@ class Training(Protocol):
     def finish_s(self, workers: Sequence[Worker], from_s: float) -> float | None:
         """When it would finish if it trained on these workers from `from_s` on. None: ask again after advancing."""
 
+    def rewind(self, workers: Sequence[Worker], seconds: float) -> None:
+        """Lose the last `seconds` of training on these workers: a node went away after the latest checkpoint."""
+
     @property
     def units_left(self) -> float:
         """Work left, in the units of `curve`: what an all-knowing policy may be told."""

@@ -1,0 +1,75 @@
+# Everything here sets itself up: `make test` on a fresh Debian machine needs nothing but make and Python 3.11.
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.ready
+OUT     := out
+TRACES  ?= $(or $(STERNA_TRACES),../shared/traces)
+RECENT  := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p $(RECENT) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint test demo soak bench validate docs clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make the virtual environment, once
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) $(RECENT) 2>/dev/null || { echo "Python 3.11 or newer is needed and '$(PYTHON)' is not." \
+		"Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "set-up: installing python3-venv"; apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null; \
+	else echo "Python's venv module is missing. As root: apt-get install python3-venv"; exit 1; fi
+	@[ -x $(BIN)/python ] || { echo "set-up: creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@echo "set-up: installing sterna and its tools (a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+	@echo "set-up: done"
+
+lint: $(STAMP) ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint ## everything that must hold before a commit
+	$(BIN)/pytest -n auto
+
+demo: $(STAMP) ## compare policies on the traces that come with the package, and draw the report
+	@mkdir -p $(OUT)
+	$(BIN)/sterna compare --policies fifo,srjf,elastic-fifo,elastic-tiresias,ffdl,afs-l --traces poisson-120,bursty-200 \
+		--nodes 8 --gpus-per-node 4 --start-cost 30s --rescale-cost 30s --migrate-cost 30s \
+		--report $(OUT)/report.html --csv $(OUT)/numbers.csv
+	@echo "The report: $(abspath $(OUT))/report.html"
+	@echo "This is the simulator; jobs that really train on this machine come with the local engine."
+
+soak: $(STAMP) ## the property tests with many more worlds; takes a while
+	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/simulation
+
+bench: $(STAMP) ## decision times and simulated jobs per second; writes JSON to out/
+	@mkdir -p $(OUT)
+	$(BIN)/python -m benchmarks --out $(OUT)
+
+validate: $(STAMP) ## our numbers beside published ones; rewrites docs/validation.md
+	STERNA_TRACES=$(TRACES) $(BIN)/python -m benchmarks.validate docs/validation.md
+
+docs: $(STAMP) ## rewrite the generated pages and, where the traces are there, the comparison in the README
+	$(BIN)/python -m sterna.interfaces.reference docs
+	@if [ -f $(TRACES)/afs/tiresias240.csv ]; then $(MAKE) --no-print-directory readme-comparison; \
+	else echo "docs: no traces in $(TRACES), so the README's comparison stays as it is"; fi
+
+.PHONY: readme-comparison
+readme-comparison: $(STAMP)
+	@mkdir -p $(OUT)
+	$(BIN)/sterna compare -p all,fifo:size=initial \
+		-t $(TRACES)/afs/tiresias240.csv --model afs --profiles $(TRACES)/afs --nodes 16 --gpus-per-node 4 \
+		--start-cost 30s --rescale-cost 30s --migrate-cost 30s -o markdown --figure docs/images/policies.svg \
+		> $(OUT)/comparison.md
+	$(BIN)/python -m sterna.interfaces.reference --fill README.md comparison < $(OUT)/comparison.md
+
+clean: ## remove everything that was made here
+	rm -rf $(VENV) $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,362 @@
+"""The simulated cluster: what every job holds, how far it has come, and what it cost. An engine on a virtual clock.
+
+Actions are noted while a cycle runs and made true by `commit`, so that a job that is shrunk and grown in one plan is
+charged once. Jobs nothing happens to are not touched: their `Job` values grow with the clock by themselves.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sterna.engines.simulator.misfortune import Costs
+from sterna.engines.simulator.results import JobRecord, Segment
+from sterna.engines.simulator.training import SimulatedJob, Training
+from sterna.model.curves import SpeedupCurve
+from sterna.model.errors import InvariantBroken
+from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
+from sterna.model.ids import JobId, NodeId
+from sterna.model.jobs import Job, JobSpec, ProgressPoint, Worker
+from sterna.model.learning import Knowledge
+from sterna.model.lifecycle import Phase
+from sterna.model.nodes import Cluster, Guest, GuestKind, Node
+from sterna.model.plan import Action, Decision, Held, Outcome, Shrink
+from sterna.model.resources import NOTHING, Resources
+from sterna.model.snapshot import Snapshot
+from sterna.model.target import PolicyMemory
+
+
+class LiveJob:
+    """One job while it is in the simulated cluster: its true training, and what is being counted about it."""
+
+    __slots__ = (
+        "lost_gpu_s",
+        "migrations",
+        "pending_release",
+        "preemptions",
+        "resizes",
+        "restart_s",
+        "segment_from_s",
+        "segments",
+        "training",
+        "version",
+    )
+
+    def __init__(self, training: Training, restart_s: float | None) -> None:
+        self.training = training
+        self.restart_s = restart_s
+        self.segments: list[Segment] = []
+        self.segment_from_s = 0.0
+        self.resizes = self.migrations = self.preemptions = 0
+        self.lost_gpu_s = 0.0
+        self.version = 0  # of its workers: an announced finish of an older version is void
+        self.pending_release: tuple[Worker, ...] = ()
+
+
+class SimulatedEngine:
+    """Implements `Engine`. Time is set from outside; finishes are announced through `on_finish_known`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        costs: Costs,
+        *,
+        on_finish_known: Callable[[float, JobId, int], None],
+        on_leaving: Callable[[JobId], None] | None = None,
+        checkpoint_every_s: float = 0.0,
+        keep_segments: bool = True,
+        knowledge: Knowledge | None = None,
+    ) -> None:
+        self.now_s = 0.0
+        self.cluster = cluster
+        self.memory = PolicyMemory()
+        self.wake_s: float | None = None
+        self.jobs: dict[JobId, Job] = {}  # in order of arrival, as the snapshot wants them
+        self.live: dict[JobId, LiveJob] = {}
+        self.unpredictable: dict[JobId, None] = {}  # running jobs whose finish is found only by advancing them
+        self.gpus_used = 0.0
+        self.running = 0
+        self.serving: list[ServingPod] = []
+        self._revision = 0
+        self._wanted: dict[JobId, tuple[Worker, ...]] = {}
+        self._costs = costs
+        self._announce = on_finish_known
+        self._on_leaving = on_leaving  # None: workers are gone the moment they are told to go
+        self._checkpoint_every_s = checkpoint_every_s
+        self._keep_segments = keep_segments
+        self._knowledge = knowledge  # None: policies are told the truth
+
+    # -- Engine ---------------------------------------------------------------------------------------------------
+
+    async def observe(self) -> Snapshot:
+        return self.snapshot()
+
+    async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        return [self._note(action) for action in actions]
+
+    async def remember(self, decision: Decision) -> None:
+        self.memory = decision.memory
+        self.wake_s = decision.wake_s
+
+    # -- what the simulation does to the world ------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        self._revision += 1
+        view = Snapshot(
+            revision=self._revision,
+            now_s=self.now_s,
+            cluster=self.cluster,
+            jobs=tuple(self.jobs.values()),
+            serving=tuple([Guest(pod.id, pod.request, GuestKind.SERVING) for pod in self.serving]),
+            memory=self.memory,
+            reserved=sum([pod.request[self.cluster.currency] for pod in self.serving]),
+        )
+        return view.prepared(by_id=self.jobs.copy())
+
+    def arrive(self, simulated: SimulatedJob) -> None:
+        training = simulated.training
+        job = Job(
+            spec=simulated.spec,
+            as_of_s=self.now_s,
+            waiting_since_s=simulated.spec.submitted_s,
+            units_left=training.units_left,
+            curve=self._told(simulated.spec, training),
+            restart_s=simulated.restart_s if simulated.restart_s is not None else self._costs.rescale_s,
+        )
+        self.jobs[job.spec.id] = job
+        self.live[job.spec.id] = LiveJob(training, simulated.restart_s)
+
+    def commit(self) -> bool:
+        """Make the noted actions true; says whether anything changed."""
+        wanted, self._wanted = self._wanted, {}
+        for job_id, workers in wanted.items():
+            self._hold(job_id, workers)
+        return bool(wanted)
+
+    def foretell_again(self) -> None:
+        """Bring every running job to now and announce its finish anew, rounding as simulators do that keep no more
+        than the work left."""
+        for job_id, job in tuple(self.jobs.items()):
+            if job.workers and job.as_of_s < self.now_s:
+                self._settle(job_id)
+                live = self.live[job_id]
+                live.version += 1
+                settled = self.jobs[job_id]
+                self._foretell(settled if settled.resumes_s > self.now_s else settled.but(resumes_s=self.now_s), live)
+
+    def advance_unpredictable(self) -> list[tuple[JobId, float]]:
+        """Let jobs whose finish cannot be foretold train up to now; returns those that finished, and when."""
+        finished: list[tuple[JobId, float]] = []
+        for job_id in self.unpredictable:
+            done_s = self._settle(job_id)
+            if done_s is not None:
+                finished.append((job_id, done_s))
+        return finished
+
+    def finish(self, job_id: JobId, finished_s: float) -> JobRecord:
+        """The job is done: it leaves the cluster, and what is known of it becomes a record."""
+        self._settle(job_id)
+        self._hold(job_id, ())
+        return self.record(job_id, finished_s)
+
+    def record(self, job_id: JobId, finished_s: float | None, *, refused: str = "") -> JobRecord:
+        job, live = self.jobs.pop(job_id), self.live.pop(job_id)
+        self.unpredictable.pop(job_id, None)
+        spec = job.spec
+        return JobRecord(
+            id=spec.id,
+            category=spec.category,
+            submitted_s=spec.submitted_s,
+            first_started_s=job.first_started_s,
+            finished_s=finished_s,
+            gpu_s=job.gpu_s,
+            ran_s=job.ran_s,
+            lost_s=live.lost_gpu_s,
+            resizes=live.resizes,
+            migrations=live.migrations,
+            preemptions=live.preemptions - (finished_s is not None),  # leaving at the end is no preemption
+            segments=tuple(live.segments),
+            refused=refused,
+        )
+
+    def released(self, job_id: JobId) -> None:
+        """Workers that were told to go are gone."""
+        job = self.jobs.get(job_id)
+        if job is not None and job.leaving:
+            self.jobs[job_id] = job.but(leaving=())
+
+    def change_node(self, event: NodeEvent) -> None:
+        nodes = dict(self.cluster.by_id)
+        match event.change:
+            case NodeChange.ADDED:
+                if event.node is None:
+                    raise InvariantBroken(f"node {event.node_id} was added without saying what it is")
+                nodes[event.node_id] = event.node
+            case NodeChange.LOST:
+                nodes[event.node_id] = replace(nodes[event.node_id], ready=False, guests=())
+                self._lose_workers_on(event.node_id)
+            case NodeChange.RETURNED:
+                nodes[event.node_id] = replace(nodes[event.node_id], ready=True)
+            case NodeChange.DRAINED:
+                nodes[event.node_id] = replace(nodes[event.node_id], cordoned=True)
+            case NodeChange.UNCORDONED:
+                nodes[event.node_id] = replace(nodes[event.node_id], cordoned=False)
+        self.cluster = Cluster.of(nodes.values())
+
+    def bind_serving(self) -> list[ServingPod]:
+        """Give waiting serving pods the first node with room, oldest first; returns those that got one."""
+        bound: list[ServingPod] = []
+        for pod in tuple(self.serving):
+            node = next((node for node in self.cluster.nodes if self._has_room(node, pod.request)), None)
+            if node is not None:
+                guests = (*node.guests, Guest(pod.id, pod.request, GuestKind.SERVING))
+                nodes = {**self.cluster.by_id, node.id: replace(node, guests=guests)}
+                self.cluster = Cluster.of(nodes.values())
+                self.serving.remove(pod)
+                bound.append(pod)
+        return bound
+
+    def serving_left(self, pod_id: str) -> None:
+        self.serving = [pod for pod in self.serving if pod.id != pod_id]
+        nodes = [
+            replace(node, guests=tuple(guest for guest in node.guests if guest.id != pod_id))
+            for node in self.cluster.nodes
+        ]
+        self.cluster = Cluster.of(nodes)
+
+    # -- helpers --------------------------------------------------------------------------------------------------
+
+    def _note(self, action: Action) -> Outcome:
+        job = self.jobs.get(action.job_id)
+        if job is None:
+            return Outcome(action, Held.STALE, "the job is gone")
+        self._wanted[action.job_id] = action.to
+        if self._on_leaving is not None and isinstance(action, Shrink):
+            return Outcome(action, Held.BEGUN)
+        return Outcome(action, Held.DONE)
+
+    def _settle(self, job_id: JobId) -> float | None:
+        """Bring the job's counters to now; the moment it finished, if it did."""
+        job = self.jobs[job_id]
+        now_s = self.now_s
+        if not job.size or now_s <= job.as_of_s:
+            return None
+        live = self.live[job_id]
+        since_s = max(job.as_of_s, job.resumes_s)
+        done_s = live.training.advance(job.workers, since_s, now_s) if now_s > since_s else None
+        until_s = now_s if done_s is None else done_s
+        elapsed_s = until_s - job.as_of_s
+        rate = job.service_rate
+        live.lost_gpu_s += rate * max(0.0, min(until_s, job.resumes_s) - job.as_of_s)
+        self.jobs[job_id] = job.but(
+            as_of_s=now_s,
+            gpu_s=job.gpu_s + rate * elapsed_s,
+            gpu_s_since_start=job.gpu_s_since_start + rate * elapsed_s,
+            ran_s=job.ran_s + elapsed_s,
+            units_left=live.training.units_left,
+            curve=self._told(job.spec, live.training),
+        )
+        if self._knowledge is not None:
+            self._learn(job, until_s - since_s)
+        return done_s
+
+    def _hold(self, job_id: JobId, workers: tuple[Worker, ...]) -> None:
+        """From now on the job holds exactly these."""
+        before = self.jobs[job_id]
+        if workers == before.workers:
+            return
+        self._settle(job_id)
+        job, live, now_s = self.jobs[job_id], self.live[job_id], self.now_s
+        self.gpus_used -= job.service_rate
+        changes: dict[str, object] = {"workers": workers, "as_of_s": now_s}
+        if not job.workers:
+            changes |= {"phase": Phase.RUNNING, "waiting_since_s": None, "started_s": now_s, "gpu_s_since_start": 0.0}
+            if job.first_started_s is None:
+                changes["first_started_s"] = now_s
+            pause_s = self._costs.start_s
+            self.running += 1
+        elif not workers:
+            changes |= {"phase": Phase.WAITING, "waiting_since_s": now_s, "started_s": None}
+            changes["last_ran_s"] = now_s - (job.started_s if job.started_s is not None else now_s)
+            pause_s = 0.0
+            live.preemptions += 1
+            self.running -= 1
+        elif len(workers) != len(job.workers):
+            pause_s = self._costs.rescale_s
+            live.resizes += 1
+        else:
+            pause_s = self._costs.migrate_s
+            live.migrations += 1
+        if workers:
+            changes["resumes_s"] = now_s + (pause_s if live.restart_s is None else live.restart_s)
+        if self._on_leaving is not None and (gone := tuple(w for w in job.workers if w not in workers)):
+            changes["leaving"] = job.leaving + gone
+            self._on_leaving(job_id)
+        self._close_segment(job, live)
+        job = job.but(**changes)
+        self.jobs[job_id] = job
+        self.gpus_used += job.service_rate
+        live.version += 1
+        self._foretell(job, live)
+
+    def _told(self, spec: JobSpec, training: Training) -> SpeedupCurve:
+        """The curve that policies see: the true one, or what was learned from jobs like this."""
+        return training.curve if self._knowledge is None else self._knowledge.curve_for(spec)
+
+    def _learn(self, before: Job, trained_s: float) -> None:
+        """What the stretch that just ended taught about jobs of this category."""
+        job = self.jobs[before.spec.id]
+        units = (before.units_left or 0.0) - (job.units_left or 0.0)
+        if self._knowledge is not None and units > 0 and trained_s > 0:
+            point = ProgressPoint(self.now_s, units, before.size, trained_s / units)
+            node = self.cluster.by_id.get(before.workers[0].node)
+            self._knowledge = self._knowledge.learn(before.spec, node.accelerator if node else "", [point])
+
+    def _foretell(self, job: Job, live: LiveJob) -> None:
+        self.unpredictable.pop(job.spec.id, None)
+        if job.workers:
+            finish_s = live.training.finish_s(job.workers, job.resumes_s)
+            if finish_s is None:
+                self.unpredictable[job.spec.id] = None
+            else:
+                self._announce(finish_s, job.spec.id, live.version)
+
+    def _close_segment(self, job: Job, live: LiveJob) -> None:
+        if self._keep_segments and job.workers and self.now_s > live.segment_from_s:
+            nodes = tuple(sorted({worker.node for worker in job.workers}))
+            live.segments.append(Segment(live.segment_from_s, self.now_s, job.size, nodes))
+        live.segment_from_s = self.now_s
+
+    def _lose_workers_on(self, node_id: NodeId) -> None:
+        for job_id, job in tuple(self.jobs.items()):
+            if all(worker.node != node_id for worker in job.workers + job.leaving):
+                continue
+            self._settle(job_id)
+            job, live = self.jobs[job_id], self.live[job_id]
+            trained_s = max(0.0, self.now_s - max(job.resumes_s, job.started_s or self.now_s))
+            lost_s = math.fmod(trained_s, self._checkpoint_every_s) if self._checkpoint_every_s else 0.0
+            live.training.rewind(job.workers, lost_s)
+            live.lost_gpu_s += lost_s * job.service_rate
+            left = tuple(worker for worker in job.workers if worker.node != node_id)
+            leaving = tuple(worker for worker in job.leaving if worker.node != node_id)
+            self.jobs[job_id] = job.but(units_left=live.training.units_left, leaving=leaving)
+            if left != job.workers:
+                self._hold(job_id, left if self._can_go_on(job, left) else ())
+                still = self.jobs[job_id]
+                gone = tuple(worker for worker in still.leaving if worker.node != node_id)
+                self.jobs[job_id] = still.but(leaving=gone)
+
+    @staticmethod
+    def _can_go_on(job: Job, workers: tuple[Worker, ...]) -> bool:
+        spec = job.spec
+        elastic = len(workers) - spec.fixed_count
+        fixed_alive = sum(worker in workers for worker in job.workers[: spec.fixed_count]) == spec.fixed_count
+        return fixed_alive and elastic >= spec.workers_min and not spec.restarts_on_resize
+
+    def _has_room(self, node: Node, request: Resources) -> bool:
+        used = NOTHING
+        for job in self.jobs.values():
+            for worker in job.workers + job.leaving:
+                if worker.node == node.id:
+                    used = used.plus(job.spec.request_of(worker.role))
+        room = node.free_of_guests.minus(used)
+        return node.schedulable and all(have >= take for have, take in zip(room[:3], request[:3], strict=True))

@@ -1,0 +1,75 @@
+"""The `sterna` command: its list of commands, and the one place where errors become words and exit codes."""
+
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from sterna.interfaces.cli import compare, decide, generate, models, policies, simulate, traces
+from sterna.interfaces.cli.terminal import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, tell_error
+from sterna.model.errors import SternaError
+
+EPILOG = """\b
+Exit codes: 0 done, 1 failed, 2 wrong input (the message says what would do), 130 interrupted.
+Environment: NO_COLOR switches colours off.
+"""
+
+
+class AnsweringGroup(TyperGroup):
+    """Commands whose errors reach people as one line: what was wrong, with what, and what would do."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()  # here rather than at exit, where a closed pipe could not be caught
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: nothing to add
+            raise typer.Exit(EXIT_PIPE_CLOSED) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        except (SternaError, OSError) as error:
+            raise typer.Exit(tell_error(error)) from None
+        return answer
+
+
+cli = typer.Typer(
+    name="sterna",
+    cls=AnsweringGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: it reads the same in a pipe, and starts three times as fast
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EPILOG,
+)
+
+
+@cli.callback()
+def sterna() -> None:
+    """Elastic, migration-aware scheduling for deep-learning training: ask the core, or simulate it.
+
+    The decisions are those that the engines carry out: one pure core decides for a cluster, one machine and the
+    simulator alike.
+    """
+
+
+for _module in (decide, simulate, compare, generate, policies, models, traces):
+    _module.add_to(cli)
+
+
+@cli.command()
+def version() -> None:
+    """Print the version."""
+    from sterna import __version__
+
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """The console script."""
+    cli(prog_name="sterna")
+
+
+if __name__ == "__main__":
+    main()

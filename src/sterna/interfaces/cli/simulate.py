@@ -1,0 +1,78 @@
+"""`sterna simulate`: one policy on one trace."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from sterna.interfaces.cli.choices import PolicyChoice, settings
+from sterna.interfaces.cli.options import Output, PolicyName, RunOptions, Settings, taking
+from sterna.interfaces.cli.terminal import progress, strong, tell_problems, write_file
+
+_EPILOG = """\b
+Examples:
+  sterna simulate --trace jobs.csv --policy afs-l --nodes 16 --gpus-per-node 4
+  sterna simulate --generate bursty --jobs 200 --policy elastic-fifo --rescale-cost 90s -o json
+  sterna simulate --trace 480_job.csv -p las --set demote=jump --placement count -o csv
+"""
+
+
+@taking(RunOptions)
+def simulate(
+    policy: PolicyName,
+    run: RunOptions,
+    trace: Annotated[
+        str | None,
+        typer.Option("--trace", "-t", metavar="FILE", help="The jobs: a file, or a shipped trace by name."),
+    ] = None,
+    generate: Annotated[
+        str | None, typer.Option("--generate", help="Make up the jobs instead: poisson, bursty or diurnal.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many jobs to make up.")] = 120,
+    set_: Settings = [],  # noqa: B006 - typer copies it
+    output: Annotated[Output, typer.Option("--output", "-o", help="For people: table. For programs: json or csv.")] = (
+        Output.TABLE
+    ),
+    records: Annotated[
+        str | None, typer.Option("--records", metavar="FILE", help="Also write one CSV line for each job.")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help="Also write an HTML page with plots.")
+    ] = None,
+) -> None:
+    """Replay a trace under one policy.
+
+    Reports how long jobs took and how busy the cluster was. The real core decides, on a virtual clock.
+
+    Times are seconds unless they carry a unit: 90, 90s, 1.5m, 2h.
+    """
+    from sterna.compose import run_simulation
+    from sterna.interfaces.cli.requests import described, simulation_request
+    from sterna.interfaces.reports.findings import finding
+    from sterna.interfaces.reports.page import report_page
+    from sterna.interfaces.reports.tables import records_csv, simulation_json, summaries_csv, summary_card
+
+    choice = PolicyChoice(policy, tuple(settings(set_).items()))
+    request = simulation_request(choice, run, trace=trace, generate=generate, jobs=jobs)
+    begun_s = time.monotonic()
+    with progress("jobs done") as on_progress:
+        outcome = run_simulation(request, on_progress=on_progress)
+    result, problems = outcome.result, tuple(problem.sentence for problem in outcome.problems)
+    tell_problems(problems)
+    match output:
+        case Output.TABLE:
+            typer.echo(summary_card(result.summary(), strong=strong))
+        case Output.JSON:
+            typer.echo(simulation_json(result.summary(), result.records, problems))
+        case Output.CSV:
+            typer.echo(summaries_csv([result.summary()]), nl=False)
+    if records:
+        write_file(records, records_csv(result.records))
+    if report:
+        took_s = time.monotonic() - begun_s
+        found = finding(result, name=choice.label, options=choice.options_used(), problems=problems, took_s=took_s)
+        write_file(report, report_page([found], setting=described(run)))
+
+
+def add_to(cli: typer.Typer) -> None:
+    cli.command(epilog=_EPILOG)(simulate)

@@ -1,0 +1,121 @@
+"""Numbers as text that lines up, as CSV, as JSON and as Markdown. The columns are those of `columns.py`."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sterna.engines.simulator.results import JobRecord, Summary
+from sterna.interfaces.reports.columns import COLUMNS, Column
+
+Emphasis = Callable[[str], str]
+
+
+def _plainly(words: str) -> str:
+    return words
+
+
+def aligned(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    left: int = 1,
+    strong: Emphasis = _plainly,
+) -> str:
+    """Columns under their heads: the first `left` to the left, the rest, numbers, to the right."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join(parts).rstrip()
+
+    return "\n".join([strong(line(head)), *(line(row) for row in rows)])
+
+
+def summary_card(summary: Summary, *, strong: Emphasis = _plainly) -> str:
+    """One run, one number a line, with units."""
+    width = max(len(column.says) for column in COLUMNS)
+    return "\n".join(f"{strong(column.says.ljust(width))}  {column.explained(summary)}" for column in COLUMNS)
+
+
+def summary_table(summaries: Sequence[Summary], *, strong: Emphasis = _plainly) -> str:
+    """Several runs, one a line, grouped by trace in the order given. Times are seconds."""
+    blocks = []
+    for trace in dict.fromkeys(summary.trace for summary in summaries):
+        runs = [summary for summary in summaries if summary.trace == trace]
+        shown = [column for column in _narrow() if column.name not in ("trace", "jobs")]
+        rows = [[column.shown(summary) for column in shown] for summary in runs]
+        head = f"{trace}: {runs[0].jobs:,} jobs, times in seconds"
+        blocks.append(head + "\n" + aligned([column.head for column in shown], rows, strong=strong))
+    return "\n\n".join(blocks)
+
+
+def markdown_table(summaries: Sequence[Summary]) -> str:
+    """For documents: the same columns, the best of each in bold."""
+    shown = [column for column in _narrow() if column.name not in ("trace", "jobs", "decision_p99_ms")]
+    lines = [
+        "| " + " | ".join(column.head for column in shown) + " |",
+        "|" + "|".join("---" if column.name == "policy" else "---:" for column in shown) + "|",
+    ]
+    best = {column.name: best_of(column, summaries) for column in shown}
+    for summary in summaries:
+        cells = [
+            f"**{column.shown(summary)}**" if column.of(summary) == best[column.name] else column.shown(summary)
+            for column in shown
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def best_of(column: Column, summaries: Sequence[Summary]) -> Any:
+    """The best value of a column; None where there is no better and worse, or all are the same."""
+    values = {column.of(summary) for summary in summaries}
+    if column.lower_is_better is None or len(values) < 2:
+        return None
+    return min(values) if column.lower_is_better else max(values)
+
+
+def summaries_csv(summaries: Iterable[Summary]) -> str:
+    """Every number unrounded, a line a run. Column names are the field names, units included."""
+    return _csv([column.name for column in COLUMNS], ([column.of(one) for column in COLUMNS] for one in summaries))
+
+
+def records_csv(records: Iterable[JobRecord]) -> str:
+    """A line a job. Empty means: it did not start, or not finish."""
+    head = [
+        *("id", "category", "submitted_s", "first_started_s", "finished_s", "jct_s", "waited_s", "ran_s", "gpu_s"),
+        *("lost_s", "resizes", "migrations", "preemptions", "refused"),
+    ]
+    return _csv(head, ([getattr(record, name) for name in head] for record in records))
+
+
+def simulation_json(summary: Summary, records: Iterable[JobRecord], problems: Sequence[str]) -> str:
+    """Summary, jobs with the stretches in which they held workers, and what was wrong with the trace."""
+    jobs = [_record(record) for record in records]
+    return json.dumps({"summary": asdict(summary), "problems": list(problems), "jobs": jobs}, indent=2)
+
+
+def summaries_json(summaries: Iterable[Summary]) -> str:
+    return json.dumps([asdict(summary) for summary in summaries], indent=2)
+
+
+def _record(record: JobRecord) -> dict[str, Any]:
+    values = asdict(record) | {"jct_s": record.jct_s, "waited_s": record.waited_s}
+    return values | {"segments": [segment._asdict() for segment in record.segments]}
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(["" if value is None else value for value in row] for row in rows)
+    return sink.getvalue()
+
+
+def _narrow() -> list[Column]:
+    return [column for column in COLUMNS if column.narrow]

@@ -1,0 +1,37 @@
+"""What a decision means for users: the events that follow from a snapshot and what was decided about it.
+
+They follow, so they are never stored: whoever has a journal's `decided` entries can have them again.
+"""
+
+from collections.abc import Iterator
+
+from sterna.model.events import JobEvent, JobMigrated, JobPreempted, JobResized, JobStarted, JobWaits, Workers
+from sterna.model.ids import JobId
+from sterna.model.jobs import Job
+from sterna.model.plan import Action, Decision
+from sterna.model.snapshot import Snapshot
+
+
+def events_of(view: Snapshot, decision: Decision) -> Iterator[JobEvent]:
+    """What changes for each job, or why it goes on waiting; nothing for a job that keeps what it has."""
+    last: dict[JobId, Action] = {action.job_id: action for step in decision.steps for action in step.actions}
+    for job in view.jobs:
+        if (action := last.get(job.id)) is not None:
+            if (event := _change(view.now_s, job, action)) is not None:
+                yield event
+        elif job.wants_workers and not job.workers:
+            yield JobWaits(view.now_s, job.id, decision.because_of(job.id))
+
+
+def _change(now_s: float, job: Job, action: Action) -> JobEvent | None:
+    before: Workers = job.workers
+    _, after, because = action
+    if before == after:
+        return None
+    if not before:
+        return JobStarted(now_s, job.id, after, because)
+    if not after:
+        return JobPreempted(now_s, job.id, before, because)
+    if len(before) != len(after):
+        return JobResized(now_s, job.id, before, after, because)
+    return JobMigrated(now_s, job.id, before, after, because)

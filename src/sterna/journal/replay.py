@@ -1,0 +1,76 @@
+"""Reading a journal back, and deciding again what it says was decided.
+
+The same snapshot must give the same decision, byte for byte; where it does not, either the journal was made by other
+code or options, or deciding is not as pure as we claim.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from sterna.journal.journal import Record, line_of
+from sterna.model.errors import InvalidRequest
+from sterna.model.plan import Decision
+from sterna.model.snapshot import Snapshot
+
+KINDS = ("opened", "seen", "decided", "happened")
+
+
+class Entry(NamedTuple):
+    line: int  # from 1
+    kind: str  # one of KINDS
+    parts: dict[str, Any]
+
+
+class Replayed(NamedTuple):
+    """One decision, as it was recorded and as it came out now."""
+
+    line: int
+    recorded: str
+    again: str
+
+    @property
+    def same(self) -> bool:
+        return self.recorded == self.again
+
+
+def read_journal(lines: Iterable[str]) -> Iterator[Entry]:
+    """Entries in order. A last line that was cut short by a crash is left out; any other bad line is an error."""
+    broken: InvalidRequest | None = None
+    for number, line in enumerate(lines, start=1):
+        if broken is not None:
+            raise broken
+        if not line.strip():
+            continue
+        try:
+            yield _entry(number, line)
+        except InvalidRequest as error:
+            if line.endswith("\n"):
+                raise
+            broken = error  # forgiven if nothing follows
+
+
+def replay(
+    entries: Iterable[Entry],
+    *,
+    read_snapshot: Callable[[Record], Snapshot],
+    decide: Callable[[Snapshot], Decision],
+    shape: Callable[[Snapshot, Decision], Record],
+) -> Iterator[Replayed]:
+    """Decide every recorded snapshot again."""
+    for entry in entries:
+        if entry.kind == "decided":
+            view = read_snapshot(entry.parts["snapshot"])
+            yield Replayed(entry.line, line_of(entry.parts["decision"]), line_of(shape(view, decide(view))))
+
+
+def _entry(number: int, line: str) -> Entry:
+    try:
+        parts = json.loads(line)
+    except (ValueError, RecursionError):
+        raise InvalidRequest(field=f"journal line {number}", value=line, expected="one line of JSON") from None
+    kind = parts.pop("entry", None) if isinstance(parts, dict) else None
+    if kind not in KINDS:
+        expected = "an object whose entry is one of: " + ", ".join(KINDS)
+        raise InvalidRequest(field=f"journal line {number}", value=kind, expected=expected)
+    return Entry(number, kind, parts)

@@ -1,0 +1,115 @@
+"""What the nodes of a cluster are to placement before any job is there: their order, cards and whom they let in.
+
+Made once per cluster, since one cluster serves many snapshots. How much room is left is `room.py`.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sterna.model.ids import DeviceId, NodeId
+from sterna.model.jobs import JobSpec, Worker
+from sterna.model.nodes import Cluster, Device, Node, Toleration, cards
+from sterna.model.why import Why
+
+Mask = NDArray[np.bool_] | None  # which nodes, by position. None: all of them, so that the common case costs nothing
+
+MEMORY_DIFFERS = -1
+
+
+class Frame:
+    """Nodes by position, which is the order of their ids. Its answers are kept: almost all jobs ask the same."""
+
+    __slots__ = ("_admitting", "_keepers", "bits", "card_bytes", "gpus", "index", "nodes", "uniform_bytes")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.nodes = cluster.nodes
+        self.index: dict[NodeId, int] = {node.id: at for at, node in enumerate(cluster.nodes)}
+        known = [_cards_of(node.devices, node.allocatable.whole_gpus) for node in cluster.nodes]
+        self.bits: list[dict[DeviceId, int]] = [bits for bits, _ in known]  # one per card, lowest id first
+        self.card_bytes: list[dict[DeviceId, int]] = [sizes for _, sizes in known]
+        self.uniform_bytes: list[int] = [_uniform(sizes) for sizes in self.card_bytes]
+        self.gpus: list[int] = [
+            min(len(bits), node.allocatable.whole_gpus) for node, bits in zip(self.nodes, self.bits, strict=True)
+        ]
+        self._admitting: dict[tuple[object, ...], Mask] = {}
+        self._keepers: dict[tuple[Toleration, ...], frozenset[NodeId]] = {}
+
+    def admitting(self, spec: JobSpec) -> Mask:
+        """Where new workers of this job may go, room aside: taints, cordons, selector and accelerator."""
+        key = (spec.selector, spec.tolerations, spec.accelerator)
+        try:
+            return self._admitting[key]
+        except KeyError:
+            mask = np.fromiter((_admits(node, spec) for node in self.nodes), np.bool_, len(self.nodes))
+            return self._admitting.setdefault(key, None if mask.all() else mask)
+
+    def admits(self, at: int, spec: JobSpec) -> bool:
+        mask = self.admitting(spec)
+        return mask is None or bool(mask[at])
+
+    def keepers(self, tolerations: tuple[Toleration, ...]) -> frozenset[NodeId]:
+        """Nodes on which a worker with these tolerations may stay; a node that is gone is not among them."""
+        try:
+            return self._keepers[tolerations]
+        except KeyError:
+            staying = frozenset(node.id for node in self.nodes if node.keeps(tolerations))
+            return self._keepers.setdefault(tolerations, staying)
+
+    def keeps_all(self, spec: JobSpec, workers: Iterable[Worker]) -> bool:
+        keepers = self.keepers(spec.tolerations)
+        for worker in workers:  # noqa: SIM110  (a generator would double the cost of the commonest question)
+            if worker[2] not in keepers:
+                return False
+        return True
+
+    def why_not_kept(self, node: NodeId) -> Why:
+        """Why workers must leave this node: it is gone or not ready, or somebody is emptying it."""
+        at = self.index.get(node)
+        return Why.NODE_LOST if at is None or not self.nodes[at].ready else Why.NODE_DRAINED
+
+
+def frame_of(cluster: Cluster) -> Frame:
+    return _frame(_Same(cluster))
+
+
+class _Same:
+    """A key that stands for one very cluster: hashing a thousand nodes would cost more than it saves."""
+
+    __slots__ = ("cluster",)
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    def __hash__(self) -> int:
+        return id(self.cluster)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.cluster is self.cluster
+
+
+@lru_cache(maxsize=32)
+def _frame(key: _Same) -> Frame:
+    return Frame(key.cluster)
+
+
+def _admits(node: Node, spec: JobSpec) -> bool:
+    return (spec.accelerator is None or spec.accelerator == node.accelerator) and node.admits(
+        spec.tolerations, spec.selector
+    )
+
+
+@lru_cache(maxsize=4096)
+def _cards_of(devices: tuple[Device, ...], count: int) -> tuple[dict[DeviceId, int], dict[DeviceId, int]]:
+    """A bit and the memory of each of a node's cards, "2" before "10"."""
+    ordered = sorted(devices or cards(count), key=lambda device: (len(device.id), device.id))
+    bits = {device.id: 1 << position for position, device in enumerate(ordered)}
+    return bits, {device.id: device.memory_bytes for device in ordered}
+
+
+def _uniform(sizes: dict[DeviceId, int]) -> int:
+    """The memory of each card where all have the same; `MEMORY_DIFFERS` where not."""
+    different = set(sizes.values())
+    return MEMORY_DIFFERS if len(different) > 1 else next(iter(different), 0)

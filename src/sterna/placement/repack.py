@@ -1,0 +1,86 @@
+"""Voda's placement: whenever a size changes, pack all jobs afresh, then bind the packing so that fewest workers move.
+
+It crosses fewer nodes than `packed` in the long run and pays for that with migrations. While every job holds what it is
+granted nothing is touched. Otherwise jobs are packed in order of decreasing size, best fit, onto empty copies of the
+nodes (`packing.py`), the copies are matched with nodes (`binding.py`), and whoever can stay keeps its seat and number
+(`seats.py`).
+
+Departures from Voda: a split job puts only its remainder on its last node; the matching knows capacities, cards and
+whom nodes admit; a worker keeps its number while it lives; what a lost node held is placed again at once. Jobs with a
+worker on a node that takes nobody new are completed where they are instead of being packed afresh.
+"""
+
+from collections.abc import Mapping
+
+from sterna.model.ids import JobId
+from sterna.model.jobs import Job, JobSpec, Worker
+from sterna.model.layout import Layout
+from sterna.model.snapshot import Snapshot
+from sterna.model.target import Grant, Target
+from sterna.model.why import Because, Why
+from sterna.placement.binding import Placed, bound
+from sterna.placement.packed import staying
+from sterna.placement.packing import best_fit_decreasing, nowhere, seated
+from sterna.placement.room import Room
+from sterna.placement.seats import dealt
+from sterna.placement.shrinking import is_elastic, shrunk
+
+
+def repack(view: Snapshot, target: Target) -> Layout:
+    jobs = {job.spec.id: job for job in view.jobs}
+    room, kept, becauses = staying(view, jobs, target.grants)
+    if not becauses:
+        return Layout(kept, becauses)
+    room = Room.empty(room.frame)
+    specs = {job_id: jobs[job_id].spec for job_id in kept}
+    grants = {job_id: target.grants[job_id] for job_id in kept}
+    placed = _pinned(room, specs, kept, grants)
+    empty = room.copy()
+    afresh = {job_id: grant for job_id, grant in grants.items() if job_id not in placed}
+    packing = best_fit_decreasing(room, specs, afresh)
+    now = {job_id: _at_most(specs[job_id], kept[job_id], packing[job_id]) for job_id in packing}
+    binding = bound(empty, specs, packing, now)
+    placed |= dealt(empty, specs, packing, now, binding)
+    for job_id in [job_id for job_id in kept if not placed.get(job_id)]:
+        becauses[job_id] = nowhere(room, specs[job_id], max(1, grants[job_id].floor))
+    workers = {job_id: _same_if_equal(jobs[job_id], placed[job_id]) for job_id in kept if placed.get(job_id)}
+    return Layout(workers, _reasons(jobs, grants, workers, becauses))
+
+
+def _pinned(
+    room: Room, specs: Mapping[JobId, JobSpec], kept: Placed, grants: Mapping[JobId, Grant]
+) -> dict[JobId, tuple[Worker, ...]]:
+    """Jobs with a worker on a node that would not take it in today, completed where they are; () if they cannot be."""
+    frame = room.frame
+    pinned: dict[JobId, tuple[Worker, ...]] = {}
+    for job_id, workers in kept.items():
+        mask = frame.admitting(specs[job_id])
+        if mask is not None and not all(mask[frame.index[worker.node]] for worker in workers):
+            room.hold(specs[job_id], workers)
+            pinned[job_id] = workers
+    return {job_id: seated(room, specs[job_id], workers, grants[job_id]) or () for job_id, workers in pinned.items()}
+
+
+def _at_most(spec: JobSpec, kept: tuple[Worker, ...], seats: tuple[Worker, ...]) -> tuple[Worker, ...]:
+    """Those of the kept workers for whom there is a seat."""
+    return shrunk(spec, kept, sum(is_elastic(spec, seat) for seat in seats))
+
+
+def _same_if_equal(job: Job, placed: tuple[Worker, ...]) -> tuple[Worker, ...]:
+    return job.workers if placed == job.workers else placed
+
+
+def _reasons(
+    jobs: Mapping[JobId, Job], grants: Mapping[JobId, Grant], workers: Placed, becauses: Mapping[JobId, Because]
+) -> dict[JobId, Because]:
+    """Why each job that changes does so; a lost or crowded node explains a move better than the packing does."""
+    reasons = {job_id: because for job_id, because in becauses.items() if job_id not in workers}
+    for job_id, placed in workers.items():
+        if placed is jobs[job_id].workers:
+            continue
+        because, was = becauses.get(job_id), {worker[:2]: worker.node for worker in jobs[job_id].workers}
+        moved = sum(was.get(worker[:2], worker.node) != worker.node for worker in placed)
+        if because is None or (moved and because is grants[job_id].because):
+            because = Because(Why.REPACKED, (("moved", moved),))
+        reasons[job_id] = because
+    return reasons

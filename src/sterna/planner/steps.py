@@ -1,0 +1,85 @@
+"""What is, compared with what should be: ordered steps, everything let go before anything is taken up.
+
+Start, suspend, resize and migrate are not four cases. Each is a shrink to what the job keeps and a growth to what it
+should hold, and either half may be nothing. So two jobs can even swap nodes.
+"""
+
+from typing import NamedTuple
+
+from sterna.model.jobs import Job, Worker
+from sterna.model.layout import Layout
+from sterna.model.plan import Grow, Shrink, Step
+from sterna.model.snapshot import Snapshot
+
+
+class Changes(NamedTuple):
+    shrinks: list[Shrink]
+    grows: list[Grow]
+
+
+def changes(view: Snapshot, layout: Layout) -> Changes:
+    """What every job must let go of and take up. Jobs that stay as they are cost one comparison."""
+    shrinks: list[Shrink] = []
+    grows: list[Grow] = []
+    placed, by_id = layout.workers, view.by_id
+    starting = [job for job_id in placed if not (job := by_id[job_id]).workers and not job.leaving]
+    for job in (*view.holding, *starting):  # whoever neither has nor gets anything is not even looked at
+        held = job.workers
+        job_id = job.spec.id
+        wanted = placed.get(job_id, ())
+        if wanted is held or wanted == held:
+            continue  # the common case, and the cheapest migration there is
+        because = layout.because_of(job_id)
+        kept = survivors(job, wanted)
+        if kept != held:
+            shrinks.append(Shrink(job_id, kept, because))
+        if kept != wanted:
+            grows.append(Grow(job_id, wanted, because))
+    return Changes(shrinks, grows)
+
+
+def survivors(job: Job, wanted: tuple[Worker, ...]) -> tuple[Worker, ...]:
+    """Those that can train on through the change; none, if the job must restart from its checkpoint."""
+    if not job.workers or not wanted or (job.spec.restarts_on_resize and wanted != job.workers):
+        return ()
+    staying = set(wanted)
+    return tuple(worker for worker in job.workers if worker in staying)
+
+
+def ordered_steps(view: Snapshot, change: Changes, *, counted: bool) -> tuple[Step, ...]:
+    """Stops first, then shrinks; then starts and growth: first what fits beside everything that is still leaving,
+    then what needs the room that is being let go of. So unrelated jobs do not wait for somebody's grace period.
+    """
+    jobs = view.by_id
+    shrinks = sorted(change.shrinks, key=lambda action: bool(action.to))
+    grows = sorted(change.grows, key=lambda action: jobs[action.job_id].size > 0)
+    steps = [Step(tuple(shrinks), after_release=False)] if shrinks else []
+    if not grows:
+        return tuple(steps)
+    if not shrinks and not any(job.leaving for job in view.holding):
+        at_once, later = grows, []
+    elif counted:
+        at_once, later = [], grows
+    else:
+        at_once, later = _apart(view, shrinks, grows)
+    if at_once:
+        steps.append(Step(tuple(at_once), after_release=False))
+    if later:
+        steps.append(Step(tuple(later), after_release=True))
+    return tuple(steps)
+
+
+def _apart(view: Snapshot, shrinks: list[Shrink], grows: list[Grow]) -> tuple[list[Grow], list[Grow]]:
+    """Growth whose new workers all land on nodes that nobody is leaving, and the rest."""
+    jobs = view.by_id
+    kept = {shrink.job_id: shrink.to for shrink in shrinks}
+    leaving = {worker.node for job in view.holding for worker in job.leaving}
+    for shrink in shrinks:
+        leaving.update(worker.node for worker in jobs[shrink.job_id].workers if worker not in shrink.to)
+    at_once: list[Grow] = []
+    later: list[Grow] = []
+    for grow in grows:
+        before = kept.get(grow.job_id, jobs[grow.job_id].workers)
+        waits = any(worker.node in leaving for worker in grow.to if worker not in before)
+        (later if waits else at_once).append(grow)
+    return at_once, later

@@ -1,0 +1,28 @@
+"""Shortest remaining time first, each job at the one size it may have. Sizes jobs, nothing more.
+
+Sources: the SRTF of AFS' simulator and the `shortest` of Tiresias': order by the time left at the size a job would
+get, the whole of it or nothing, later jobs may skip ahead, running ones may be preempted.
+
+Departures: ties go by submission and id; a job whose work left nobody knows goes last. Unlike `srjf`, which counts on
+a single worker as Voda does, time is counted at the size that is given.
+"""
+
+from dataclasses import dataclass
+
+from sterna.model.snapshot import Snapshot
+from sterna.model.target import Target
+from sterna.policies.options import option
+from sterna.policies.sharing import SIZES, Size, contenders, whole_or_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class SrtfOptions:
+    size: Size = option(Size.MAX, "what a job gets: its min, its initial size, or its max")
+
+
+def shortest_remaining_time_first(view: Snapshot, options: SrtfOptions) -> Target:
+    now_s, size_of = view.now_s, SIZES[options.size]
+    order = contenders(view)
+    order.sort(key=lambda job: job.remaining_s(size_of(job), now_s))
+    grants, _ = whole_or_nothing(order, view.capacity, view.currency, size_of)
+    return Target(grants, memory=view.memory)

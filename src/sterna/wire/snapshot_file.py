@@ -1,0 +1,129 @@
+"""Snapshot files: the world that `sterna decide` is asked about, and what a journal keeps of every decision.
+
+Reading accepts JSON and YAML and finds all problems at once; writing leaves out what reading would fill in anyway.
+What was written reads back as exactly the same snapshot, so a decision made in production can be made again anywhere.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from sterna.model.errors import InvalidRequest
+from sterna.model.ids import JobId
+from sterna.model.jobs import Job
+from sterna.model.nodes import Node
+from sterna.model.snapshot import Snapshot
+from sterna.model.target import PolicyMemory
+from sterna.wire.fields import Moment, Name, Number, WholeNumber
+from sterna.wire.job_shape import JobBody
+from sterna.wire.limits import SNAPSHOT_BYTES_MAX, read_document
+from sterna.wire.node_shape import GuestBody, NodeBody
+from sterna.wire.problems import Body, InvalidDocument, Problem, problems_of
+from sterna.wire.snapshot_text import snapshot_record, written
+
+API_VERSION = "sterna.dev/v1alpha1"
+GPUS_MAX = 1_000_000  # in all; cards are told apart one by one, so a slip of the pen must not ask for billions
+
+
+class MemoryBody(Body):
+    """What the policy carries from one cycle to the next; the numbers are the policy's own."""
+
+    jobs: dict[Name, dict[str, Number]] = Field(default_factory=dict)
+    values: dict[str, Number] = Field(default_factory=dict)
+    last_action_seconds: Moment | None = Field(
+        default=None, description="when a plan last changed anything; null: never"
+    )
+
+    def to_model(self) -> PolicyMemory:
+        jobs = {JobId(job_id): dict(numbers) for job_id, numbers in self.jobs.items()}
+        return PolicyMemory(jobs, dict(self.values), self.last_action_seconds)
+
+
+class SnapshotBody(Body):
+    """The world as one decision sees it: nodes, jobs, and what each job holds right now."""
+
+    api_version: Literal["sterna.dev/v1alpha1"]
+    kind: Literal["Snapshot"]
+    revision: WholeNumber = Field(default=0, description="a plan names the revision it was made from")
+    now_seconds: Moment = Field(description="the only clock a decision sees")
+    nodes: list[NodeBody]
+    jobs: list[JobBody] = Field(default_factory=list)
+    serving: list[GuestBody] = Field(
+        default_factory=list, description="serving pods that have no node yet, oldest first"
+    )
+    memory: MemoryBody = MemoryBody()
+    reserved_milli: WholeNumber = Field(
+        default=0, description="room that the policy must leave alone, in milli-GPU or -CPU"
+    )
+    seed: int = Field(default=0, description="the only source of chance for a policy that needs any")
+
+
+def load_snapshot(text: str | bytes) -> Snapshot:
+    """The snapshot that a file says, or `InvalidRequest` with every problem's path."""
+    return snapshot_of(read_document(text, name="snapshot", bytes_max=SNAPSHOT_BYTES_MAX))
+
+
+def snapshot_of(document: Any) -> Snapshot:
+    """The same from plain values, as a journal keeps them."""
+    try:
+        body = SnapshotBody.model_validate(document)
+    except ValidationError as error:
+        raise InvalidDocument(problems_of(error)) from None
+    nodes, jobs = [node.to_model() for node in body.nodes], list[Job]()
+    problems = [*_twice("nodes", nodes), *_twice("jobs", body.jobs), *_too_many_gpus(nodes)]
+    for index, job in enumerate(body.jobs):
+        try:
+            jobs.append(job.to_model(now_s=body.now_seconds))
+        except InvalidRequest as error:
+            problems.append(Problem(f"jobs[{index}].{_field_in_file(error.field)}", error.value, error.expected))
+    if problems:
+        raise InvalidDocument(problems)
+    view = Snapshot.of(
+        now_s=body.now_seconds,
+        nodes=nodes,
+        jobs=jobs,
+        revision=body.revision,
+        serving=[guest.to_model() for guest in body.serving],
+        memory=body.memory.to_model(),
+        seed=body.seed,
+    )
+    return replace(view, reserved=body.reserved_milli) if body.reserved_milli else view
+
+
+def dump_snapshot(view: Snapshot) -> str:
+    """The file of a snapshot, one job or node to a line so that two of them can be compared."""
+    return written(snapshot_document(view))
+
+
+def snapshot_document(view: Snapshot) -> dict[str, Any]:
+    """The same as plain values, as a journal keeps them."""
+    return {"apiVersion": API_VERSION, "kind": "Snapshot", **snapshot_record(view)}
+
+
+def snapshot_schema() -> dict[str, Any]:
+    """JSON Schema of the file: what `sterna decide --schema` prints."""
+    schema = SnapshotBody.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Sterna snapshot"}
+
+
+def _twice(where: str, things: Iterable[Node | JobBody]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, thing in enumerate(things):
+        if thing.id in seen:
+            yield Problem(f"{where}[{index}].id", thing.id, "each id once")
+        seen.add(thing.id)
+
+
+def _too_many_gpus(nodes: Iterable[Node]) -> Iterator[Problem]:
+    gpus = sum(node.allocatable.whole_gpus for node in nodes)
+    if gpus > GPUS_MAX:
+        yield Problem("nodes", f"{gpus} GPUs", f"at most {GPUS_MAX} in all")
+
+
+def _field_in_file(field: str) -> str:
+    """`job a: request.gpu_milli` is what the model calls it; in a file it has another place and unit."""
+    name = field.partition(": ")[2] or field
+    place = name.replace("request.", "workers.request.").removesuffix("_milli").removesuffix("_bytes")
+    return f"spec.{place}"
