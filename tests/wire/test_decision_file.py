@@ -25,7 +25,7 @@ from sterna.model.why import KEPT, NO_ROOM, SPARE_ROOM, Because, Why
 from sterna.placement.packed import packed
 from sterna.planner.decide import decide
 from sterna.policies.registry import policy
-from sterna.wire.decision_file import because_record, decision_json, decision_record, event_record, outcome_record
+from sterna.wire.decision_file import because_record, decision_record, event_record, outcome_record
 from tests.worlds import cluster, job, node
 
 A, N1 = JobId("a"), NodeId("n1")
@@ -54,9 +54,9 @@ def test_a_decision_tells_target_layout_plan_and_the_why_of_every_job():
 
 def test_the_text_is_json_and_the_same_for_the_same_decision():
     view = two_jobs_for_four_gpus()
-    texts = {decision_json(view, decide(view, policy("fifo"), packed)) for _ in range(3)}
+    texts = {json.dumps(decision_record(view, decide(view, policy("fifo"), packed)), allow_nan=False) for _ in range(3)}
     (text,) = texts
-    assert json.loads(text) == json.loads(json.dumps(decision_record(view, decide(view, policy("fifo"), packed))))
+    assert json.loads(text)["apiVersion"] == "sterna.dev/v1alpha1"
 
 
 def test_a_reason_is_a_word_numbers_and_a_sentence():

@@ -5,9 +5,10 @@ cycles are driven to their end without an event loop (`run_at_once`).
 """
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sterna.journal.journal import Journal
+from sterna.model.errors import EngineUnavailable, StaleView
 from sterna.model.plan import Action, Decision, Held, Outcome
 from sterna.model.snapshot import Snapshot
 from sterna.planner.decide import Placing, Settings, Sizing, decide
@@ -26,6 +27,31 @@ class Engine(Protocol):
 
     async def remember(self, decision: Decision) -> None:
         """Keep the policy's memory, and the moment to wake at, where a restart finds them again."""
+
+
+class CycleResult(NamedTuple):
+    """What came of a cycle that may fail without taking the scheduler down with it."""
+
+    decision: Decision | None  # None: it failed before anything was decided; what was decided last stays in force
+    error: Exception | None = None
+    again_after_s: float | None = None  # None: no sooner than something happens
+
+
+async def try_cycle(
+    engine: Engine, size: Sizing, place: Placing, journal: Journal, settings: Settings, *, retry_after_s: float
+) -> CycleResult:
+    """`run_cycle` at the boundary where errors end: nothing is applied by a decision that could not be made.
+
+    Whoever calls this asks for another cycle after `again_after_s`, and says loudly what went wrong.
+    """
+    try:
+        return CycleResult(await run_cycle(engine, size, place, journal, settings))
+    except StaleView as error:
+        return CycleResult(None, error, 0.0)
+    except EngineUnavailable as error:
+        return CycleResult(None, error, error.retry_after_s)
+    except Exception as error:  # the boundary of a cycle: a bug in a policy must not stop jobs that run
+        return CycleResult(None, error, retry_after_s)
 
 
 async def run_cycle(engine: Engine, size: Sizing, place: Placing, journal: Journal, settings: Settings) -> Decision:

@@ -39,5 +39,5 @@ class InvariantBroken(SternaError):
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."  # a hostile value must not flood a terminal
+    text = repr(value)  # a hostile value must not flood a terminal; of a path the end says most
+    return text if len(text) <= 120 else f"{text[:40]}...{text[-77:]}"

@@ -6,6 +6,7 @@ any moment without touching the jobs that nothing happened to. Methods that take
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Any, NamedTuple
 
 from sterna.model.curves import SpeedupCurve
@@ -62,7 +63,11 @@ class JobSpec:
     tolerations: tuple[Toleration, ...] = ()
     node_preference: NodeId | None = None  # tried first; unknown or full is no error
     restarts_on_resize: bool = False  # no worker survives a change of size or place; the checkpoint carries over
-    min_request: Resources = field(init=False)  # the least this job can start with; kept, as every cycle asks for it
+    # What follows from the above, kept because every cycle asks for it of every job:
+    size_asked: int = field(init=False)  # `workers_initial` on the job's own grid of steps
+    size_largest: int = field(init=False)  # the last size on the grid
+    width_largest: int = field(init=False)  # milli-GPU at that size; a worker counts as one where no GPU is asked for
+    min_request: Resources = field(init=False)  # the least this job can start with
 
     def __post_init__(self) -> None:
         name = f"job {self.id}"
@@ -82,6 +87,9 @@ class JobSpec:
         if self.request.shares_gpu and self.request.gpu_milli > WHOLE_GPU_MILLI:
             expected = "a share of one GPU below 1000, or a multiple of 1000"
             raise InvalidRequest(field=f"{name}: request.gpu_milli", value=self.request.gpu_milli, expected=expected)
+        object.__setattr__(self, "size_asked", self.allowed_size(self.workers_initial))
+        object.__setattr__(self, "size_largest", self.allowed_size(self.workers_max))
+        object.__setattr__(self, "width_largest", self.size_largest * (self.request.gpu_milli or WHOLE_GPU_MILLI))
         object.__setattr__(self, "min_request", self.request.times(self.workers_min).plus(self.fixed_request))
 
     @property
@@ -151,12 +159,16 @@ class Job:
     restart_s: float = 0.0  # what stopping and starting again costs beside saving
     progress: tuple[ProgressPoint, ...] = ()
     disruptions: tuple[Disruption, ...] = ()
-    size: int = field(init=False)  # elastic workers held; kept, because every policy asks for it for every job
-    wants_workers: bool = field(init=False)  # takes part in sharing out: neither finished nor suspended; kept likewise
+    # What follows from the above, kept because every policy asks for it of every job in every cycle:
+    size: int = field(init=False)  # elastic workers held
+    wants_workers: bool = field(init=False)  # takes part in sharing out: neither finished nor suspended
+    seat_s: float = field(init=False)  # when it last went from nothing to something; infinite while it holds nothing
+    since_s: float = field(init=False)  # progress is being made from here on, so this is when the next two are exact
+    left_s: float = field(init=False)  # time to the end at the job's largest size; infinite if nobody knows
+    left_slope: float = field(init=False)  # by how much that falls each second with the workers it has
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _elastic(self.spec, self.workers))
-        object.__setattr__(self, "wants_workers", self.phase not in _OUT_OF_THE_GAME)
+        self.__dict__.update(_follows(self))
 
     def but(self, **changes: Any) -> "Job":
         """This job with other values; `dataclasses.replace` in a fifth of the time."""
@@ -164,10 +176,7 @@ class Job:
         values = twin.__dict__
         values.update(self.__dict__)
         values.update(changes)
-        if "workers" in changes or "spec" in changes:
-            values["size"] = _elastic(twin.spec, twin.workers)
-        if "phase" in changes:
-            values["wants_workers"] = twin.phase not in _OUT_OF_THE_GAME
+        values.update(_follows(twin))
         return twin
 
     @property
@@ -198,7 +207,7 @@ class Job:
         """Work left; infinite if nobody knows, never below 0."""
         left = self.units_left
         if left is None:
-            return float("inf")
+            return inf
         size = self.size
         if not size:
             return left
@@ -209,8 +218,21 @@ class Job:
         return left if left > 0.0 else 0.0
 
     def remaining_s(self, workers: int, now_s: float) -> float:
-        """Time to the end with so many workers from now on; infinite with none, or if the work left is unknown."""
-        return self.units_left_at(now_s) * self.curve.unit_s(workers) if workers > 0 else float("inf")
+        """Time to the end with so many workers from now on; infinite with none, or if the work left is unknown.
+
+        `units_left_at` times `curve.unit_s`, in one piece: policies ask this of every job in every cycle.
+        """
+        left = self.units_left
+        if left is None or workers <= 0:
+            return inf
+        pace, size = self.curve.pace_s, self.size
+        if size:
+            since = self.as_of_s if self.as_of_s > self.resumes_s else self.resumes_s
+            if now_s > since:
+                left -= (now_s - since) / (pace[size - 1] if size <= len(pace) else pace[-1])
+                if left <= 0.0:
+                    return 0.0
+        return left * (pace[workers - 1] if workers <= len(pace) else pace[-1])
 
     def waited_s(self, now_s: float) -> float:
         return 0.0 if self.waiting_since_s is None else now_s - self.waiting_since_s
@@ -219,5 +241,20 @@ class Job:
 _OUT_OF_THE_GAME = FINISHED | {Phase.SUSPENDED}
 
 
-def _elastic(spec: JobSpec, workers: tuple[Worker, ...]) -> int:
-    return sum(worker.role is Role.WORKER for worker in workers) if spec.fixed else len(workers)
+def _follows(job: Job) -> dict[str, object]:
+    spec, workers, left, pace = job.spec, job.workers, job.units_left, job.curve.pace_s
+    size = len(workers) if not spec.fixed else _elastic(workers)
+    largest = spec.size_largest
+    unit_s = pace[largest - 1] if largest <= len(pace) else pace[-1]
+    return {
+        "size": size,
+        "wants_workers": job.phase not in _OUT_OF_THE_GAME,
+        "seat_s": inf if job.started_s is None else job.started_s,
+        "since_s": job.as_of_s if job.as_of_s > job.resumes_s else job.resumes_s,
+        "left_s": inf if left is None else left * unit_s,
+        "left_slope": unit_s / (pace[size - 1] if size <= len(pace) else pace[-1]) if size else 0.0,
+    }
+
+
+def _elastic(workers: tuple[Worker, ...]) -> int:
+    return sum(worker.role is Role.WORKER for worker in workers)

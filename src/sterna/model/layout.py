@@ -11,7 +11,7 @@ from sterna.model.why import KEPT, Because
 @dataclass(frozen=True, slots=True)
 class Layout:
     workers: Mapping[JobId, tuple[Worker, ...]]  # absent: the job holds nothing
-    becauses: Mapping[JobId, Because] = field(default_factory=dict)  # why this many and here; absent: kept as it is
+    becauses: Mapping[JobId, Because] = field(default_factory=dict)  # why here; absent: the grant says it all
 
     def workers_of(self, job_id: JobId) -> tuple[Worker, ...]:
         return self.workers.get(job_id, ())

@@ -6,23 +6,16 @@ policies without the effects of nodes; engines with real nodes refuse it.
 
 from functools import lru_cache
 
-from sterna.model.ids import JobId, NodeId
+from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.layout import Layout
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
-from sterna.model.why import Because
 
 
 def count_only(view: Snapshot, target: Target) -> Layout:
     node = view.nodes[0].id if view.nodes else NodeId("")
-    workers: dict[JobId, tuple[Worker, ...]] = {}
-    becauses: dict[JobId, Because] = {}
-    for job_id, grant in target.grants.items():
-        if grant.workers:
-            workers[job_id] = _anywhere(node, grant.workers)
-            becauses[job_id] = grant.because
-    return Layout(workers, becauses)
+    return Layout({job_id: _anywhere(node, grant[0]) for job_id, grant in target.grants.items() if grant[0]})
 
 
 @lru_cache(maxsize=4096)

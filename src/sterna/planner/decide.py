@@ -53,7 +53,7 @@ def _decide_pool(view: Snapshot, size: Sizing, place: Placing, settings: Setting
     if settings.starving_after_s is not None and (head := starving_head(playing, settings.starving_after_s)):
         playing = with_reservation(playing, head)
     target, layout = _placed_target(playing, size, place, verdicts)
-    change = changes(view, layout)
+    change = changes(view, target, layout)
     if not change.shrinks and not change.grows:
         return Decision(view.revision, target, layout, (), target.memory, target.wake_s, verdicts)
     steps = ordered_steps(view, change, counted=settings.counted)
@@ -77,7 +77,7 @@ def _placed_target(
         if not stranded:
             break
         for job_id in stranded:
-            becauses[job_id] = layout.because_of(job_id)
+            becauses[job_id] = layout.becauses.get(job_id) or target.because_of(job_id)
         playing = without(playing, [job for job in playing.jobs if job.spec.id in stranded])
     if becauses:
         layout = Layout(layout.workers, {**layout.becauses, **becauses})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from sterna.model.errors import InvariantBroken
 from sterna.model.ids import JobId, NodeId
-from sterna.model.jobs import Job, Role, Worker
+from sterna.model.jobs import Job, JobSpec, Role, Worker
 from sterna.model.plan import Grow, Shrink, Step
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
 from sterna.model.snapshot import Snapshot
@@ -15,15 +15,18 @@ from sterna.model.snapshot import Snapshot
 
 def require_sound(view: Snapshot, steps: tuple[Step, ...], *, counted: bool) -> None:
     """Raise `InvariantBroken` unless the plan keeps every promise. With `counted` only sums matter, not nodes."""
-    after = _sizes_are_allowed(view.by_id, steps)
+    after = _what_is_held(view.by_id, steps)
+    for job_id, workers in after.items():
+        if workers:
+            _require_allowed(view.by_id[job_id].spec, workers, counted=counted)
     if counted:
         _pool_is_not_overfull(view, after)
     else:
         _nodes_are_not_overfull(view, view.by_id, steps)
 
 
-def _sizes_are_allowed(jobs: Mapping[JobId, Job], steps: tuple[Step, ...]) -> dict[JobId, tuple[Worker, ...]]:
-    """Every job ends at nothing, or within its bounds and with all its fixed roles; each action changes a known job."""
+def _what_is_held(jobs: Mapping[JobId, Job], steps: tuple[Step, ...]) -> dict[JobId, tuple[Worker, ...]]:
+    """What every job that the plan changes holds in the end; growth must keep what survived."""
     after: dict[JobId, tuple[Worker, ...]] = {}
     for step in steps:
         for action in step.actions:
@@ -34,19 +37,21 @@ def _sizes_are_allowed(jobs: Mapping[JobId, Job], steps: tuple[Step, ...]) -> di
             if before and isinstance(action, Grow) and not set(before) <= set(action.to):
                 raise InvariantBroken(f"growing job {action.job_id} would drop a worker that was to survive")
             after[action.job_id] = action.to
-    for job_id, workers in after.items():
-        spec = jobs[job_id].spec
-        if not workers:
-            continue
-        elastic = sum(worker.role is Role.WORKER for worker in workers) if spec.fixed else len(workers)
-        if not spec.workers_min <= elastic <= spec.workers_max:
-            bounds = f"{spec.workers_min} to {spec.workers_max}"
-            raise InvariantBroken(f"job {job_id} would hold {elastic} workers; it may hold none, or {bounds}")
-        if spec.fixed and len(workers) - elastic != spec.fixed_count:
-            raise InvariantBroken(f"job {job_id} would train without all of its fixed roles")
-        if len({worker[:2] for worker in workers}) != len(workers):  # role and ordinal
-            raise InvariantBroken(f"job {job_id} would hold two workers of one role and ordinal")
     return after
+
+
+def _require_allowed(spec: JobSpec, workers: tuple[Worker, ...], *, counted: bool) -> None:
+    """A job that holds anything holds a size within its bounds, all its fixed roles, and nothing twice."""
+    elastic = sum(worker.role is Role.WORKER for worker in workers) if spec.fixed else len(workers)
+    if not spec.workers_min <= elastic <= spec.workers_max:
+        bounds = f"{spec.workers_min} to {spec.workers_max}"
+        raise InvariantBroken(f"job {spec.id} would hold {elastic} workers; it may hold none, or {bounds}")
+    if counted:
+        return
+    if spec.fixed and len(workers) - elastic != spec.fixed_count:
+        raise InvariantBroken(f"job {spec.id} would train without all of its fixed roles")
+    if len({worker[:2] for worker in workers}) != len(workers):  # role and ordinal
+        raise InvariantBroken(f"job {spec.id} would hold two workers of one role and ordinal")
 
 
 def _pool_is_not_overfull(view: Snapshot, after: Mapping[JobId, tuple[Worker, ...]]) -> None:

@@ -10,6 +10,7 @@ from sterna.model.jobs import Job, Worker
 from sterna.model.layout import Layout
 from sterna.model.plan import Grow, Shrink, Step
 from sterna.model.snapshot import Snapshot
+from sterna.model.target import Target
 
 
 class Changes(NamedTuple):
@@ -17,7 +18,7 @@ class Changes(NamedTuple):
     grows: list[Grow]
 
 
-def changes(view: Snapshot, layout: Layout) -> Changes:
+def changes(view: Snapshot, target: Target, layout: Layout) -> Changes:
     """What every job must let go of and take up. Jobs that stay as they are cost one comparison."""
     shrinks: list[Shrink] = []
     grows: list[Grow] = []
@@ -29,7 +30,7 @@ def changes(view: Snapshot, layout: Layout) -> Changes:
         wanted = placed.get(job_id, ())
         if wanted is held or wanted == held:
             continue  # the common case, and the cheapest migration there is
-        because = layout.because_of(job_id)
+        because = layout.becauses.get(job_id) or target.because_of(job_id)
         kept = survivors(job, wanted)
         if kept != held:
             shrinks.append(Shrink(job_id, kept, because))

@@ -6,7 +6,8 @@ by stable sorts of `contenders`, which come by (submission, id): so every tie en
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from math import inf
+from functools import lru_cache
+from operator import attrgetter
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, JobSpec
@@ -29,32 +30,28 @@ def contenders(view: Snapshot) -> list[Job]:
     return [job for job in view.jobs if job.wants_workers]
 
 
-def seat_order(job: Job) -> float:
-    """First come, first served as in AFS: by when a job last went from nothing to something, then whoever waits."""
-    return inf if job.started_s is None else job.started_s
+# First come, first served as in AFS: by when a job last went from nothing to something, then whoever waits.
+seat_order: Callable[[Job], float] = attrgetter("seat_s")
 
-
-def smallest_size(job: Job) -> int:
-    return job.spec.workers_min
-
-
-def initial_size(job: Job) -> int:
-    """The size asked for, on the job's own grid of steps."""
-    spec = job.spec
-    return spec.workers_initial if spec.workers_step == 1 else spec.allowed_size(spec.workers_initial)
-
-
-def largest_size(job: Job) -> int:
-    """The maximum, or the last size before it that the steps reach."""
-    spec = job.spec
-    return spec.workers_max if spec.workers_step == 1 else spec.allowed_size(spec.workers_max)
-
+smallest_size: Callable[[Job], int] = attrgetter("spec.workers_min")
+initial_size: Callable[[Job], int] = attrgetter("spec.size_asked")
+largest_size: Callable[[Job], int] = attrgetter("spec.size_largest")
 
 SIZES: dict[Size, Callable[[Job], int]] = {
     Size.MIN: smallest_size,
     Size.INITIAL: initial_size,
     Size.MAX: largest_size,
 }
+
+
+def sorted_by(jobs: list[Job], keys: list[float]) -> list[Job]:
+    """Jobs by the key in the same place; equal ones stay in their order."""
+    return [jobs[at] for at in sorted(range(len(jobs)), key=keys.__getitem__)]
+
+
+def times_left(jobs: list[Job], now_s: float) -> list[float]:
+    """Time to the end of each job at its largest size; a pause that is being paid for counts as time, too."""
+    return [job.left_s - (now_s - job.since_s) * job.left_slope for job in jobs]
 
 
 def price(job: Job, workers: int, currency: Currency) -> int:
@@ -77,14 +74,25 @@ def whole_or_nothing(
     grants: dict[JobId, Grant] = {}
     free = room
     for job in order:
+        spec = job.spec
+        if free <= 0 and not strict and spec.request[currency]:
+            continue  # long queues are mostly this: only jobs that need nothing scarce could still get something
         workers = size_of(job)
-        cost = price(job, workers, currency)
+        cost = spec.request[currency] * workers
+        if spec.fixed:
+            cost += spec.fixed_request[currency]
         if cost <= free:
-            grants[job.spec.id] = Grant(workers, workers, NEXT_IN_ORDER)
+            grants[spec.id] = _whole(workers)
             free -= cost
         elif strict and cost <= room:
             break
     return grants, free
+
+
+@lru_cache(maxsize=4096)
+def _whole(workers: int) -> Grant:
+    """The same few grants are given over and over again."""
+    return Grant(workers, workers, NEXT_IN_ORDER)
 
 
 def fill_in_order(order: Iterable[Job], room: int, currency: Currency) -> dict[JobId, Grant]:

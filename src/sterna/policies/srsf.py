@@ -14,7 +14,7 @@ from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import option
-from sterna.policies.sharing import SIZES, Size, contenders, whole_or_nothing
+from sterna.policies.sharing import SIZES, Size, contenders, largest_size, sorted_by, whole_or_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ def shortest_remaining_service_first(view: Snapshot, options: SrsfOptions) -> Ta
 
 def by_remaining_service(view: Snapshot, size_of: Callable[[Job], int]) -> list[Job]:
     """Least GPU-seconds left first, each job at `size_of(job)`; unknown last."""
-    now_s, currency = view.now_s, view.currency
-
-    def service_left(job: Job) -> float:
+    now_s = view.now_s
+    jobs = contenders(view)
+    if size_of is largest_size:  # the usual case, spelled out: `times_left` times the job's width
+        return sorted_by(
+            jobs, [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.spec.width_largest for job in jobs]
+        )
+    keys = []
+    for job in jobs:
         workers = size_of(job)
-        milli = job.spec.request[currency]
-        width = workers * milli / WHOLE_GPU_MILLI if milli else workers
-        return width * job.remaining_s(workers, now_s)
-
-    order = contenders(view)
-    order.sort(key=service_left)
-    return order
+        keys.append(workers * (job.spec.request.gpu_milli or WHOLE_GPU_MILLI) * job.remaining_s(workers, now_s))
+    return sorted_by(jobs, keys)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import option
-from sterna.policies.sharing import SIZES, Size, contenders, whole_or_nothing
+from sterna.policies.sharing import SIZES, Size, contenders, largest_size, sorted_by, times_left, whole_or_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,10 @@ class SrtfOptions:
 
 def shortest_remaining_time_first(view: Snapshot, options: SrtfOptions) -> Target:
     now_s, size_of = view.now_s, SIZES[options.size]
-    order = contenders(view)
-    order.sort(key=lambda job: job.remaining_s(size_of(job), now_s))
-    grants, _ = whole_or_nothing(order, view.capacity, view.currency, size_of)
+    jobs = contenders(view)
+    if size_of is largest_size:
+        left_s = times_left(jobs, now_s)
+    else:
+        left_s = [job.remaining_s(size_of(job), now_s) for job in jobs]
+    grants, _ = whole_or_nothing(sorted_by(jobs, left_s), view.capacity, view.currency, size_of)
     return Target(grants, memory=view.memory)

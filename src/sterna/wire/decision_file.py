@@ -22,7 +22,7 @@ from sterna.model.jobs import Job
 from sterna.model.plan import Action, Decision, Grow, Outcome
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because
-from sterna.wire.snapshot_text import memory_record, workers_record, written
+from sterna.wire.snapshot_text import API_VERSION, memory_record, workers_record
 
 Record = dict[str, Any]
 
@@ -30,7 +30,7 @@ Record = dict[str, Any]
 def decision_record(view: Snapshot, decision: Decision) -> Record:
     """In the order in which a reader asks: who gets how much, where, what is done about it, and why."""
     return {
-        "apiVersion": "sterna.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "Decision",
         "revision": decision.revision,
         "nowSeconds": view.now_s,
@@ -47,11 +47,6 @@ def decision_record(view: Snapshot, decision: Decision) -> Record:
         "jobs": [_verdict(job, decision) for job in view.jobs],
         "memory": memory_record(decision.memory),
     }
-
-
-def decision_json(view: Snapshot, decision: Decision) -> str:
-    """The same as text, one job to a line."""
-    return written(decision_record(view, decision))
 
 
 def because_record(because: Because) -> Record:

@@ -57,6 +57,7 @@ Number = Moment
 Amount = Annotated[float, PlainValidator(_number(at_least=0)), WithJsonSchema({"type": "number", "minimum": 0})]
 Positive = Annotated[float, PlainValidator(_number(above=0)), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})]
 
-Name = Annotated[str, Field(min_length=1, max_length=512)]
+# control characters could forge lines of a journal or paint on a terminal
+Name = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Count = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 WholeNumber = Annotated[int, Field(ge=0)]

@@ -1,6 +1,7 @@
 """Scenario files: CSV lists of what happens to nodes, and of serving pods that come and go. Read whole or refused."""
 
 import csv
+from collections import Counter
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
@@ -47,7 +48,10 @@ def read_serving(path: str | Path) -> tuple[ServingPod, ...]:
         )
         return ServingPod(row["id"], _seconds(row, "at_s", where), _seconds(row, "lasts_s", where), request)
 
-    return _read(path, SERVING_COLUMNS, pod, what="serving pods")
+    pods = _read(path, SERVING_COLUMNS, pod, what="serving pods")
+    if twice := [name for name, times in Counter(pod.id for pod in pods).items() if times > 1]:
+        raise InvalidRequest(field="serving pods: id", value=twice[0], expected="each id once")
+    return pods
 
 
 def _read(

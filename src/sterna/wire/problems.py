@@ -67,11 +67,26 @@ def path_of(parts: Iterable[int | str]) -> str:
 
 
 def _problem(details: Any) -> Problem:
-    path = path_of(details["loc"]) or "document"
+    path, about = path_of(details["loc"]) or "document", details.get("ctx", {})
     if details["type"] == "unknown_key":
-        key = str(details["ctx"]["key"])
-        return Problem(path_of((*details["loc"], key)) or "document", key, details["msg"])
-    if details["type"] == "missing":
-        return Problem(path, None, "a value: this key is required")
-    expected = details["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return Problem(path, details["input"], expected)
+        return Problem(path_of((*details["loc"], str(about["key"]))), about["key"], details["msg"])
+    words = _WORDS.get(details["type"])
+    expected = words.format(**about) if words else details["msg"].removeprefix("Input should be ")
+    return Problem(path, None if details["type"] == "missing" else details["input"], expected)
+
+
+_WORDS = {  # the library speaks of its own types; the author of a file knows only the file
+    "missing": "a value: this key is required",
+    "model_type": "keys with values, as the schema says",
+    "dict_type": "keys with values",
+    "list_type": "a list",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "at most {le}",
+    "too_short": "at least {min_length} in the list",
+    "string_too_short": "at least {min_length} character",
+    "string_too_long": "at most {max_length} characters",
+    "string_pattern_mismatch": "text without control characters",
+}

@@ -12,18 +12,18 @@ from pydantic import Field, ValidationError
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
-from sterna.model.jobs import Job
+from sterna.model.jobs import Job, Role
 from sterna.model.nodes import Node
+from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 from sterna.wire.fields import Moment, Name, Number, WholeNumber
 from sterna.wire.job_shape import JobBody
 from sterna.wire.limits import SNAPSHOT_BYTES_MAX, read_document
-from sterna.wire.node_shape import GuestBody, NodeBody
+from sterna.wire.node_shape import DeviceBody, GuestBody, NodeBody
 from sterna.wire.problems import Body, InvalidDocument, Problem, problems_of
-from sterna.wire.snapshot_text import snapshot_record, written
+from sterna.wire.snapshot_text import API_VERSION, snapshot_record, written
 
-API_VERSION = "sterna.dev/v1alpha1"
 GPUS_MAX = 1_000_000  # in all; cards are told apart one by one, so a slip of the pen must not ask for billions
 
 
@@ -72,12 +72,15 @@ def snapshot_of(document: Any) -> Snapshot:
     except ValidationError as error:
         raise InvalidDocument(problems_of(error)) from None
     nodes, jobs = [node.to_model() for node in body.nodes], list[Job]()
-    problems = [*_twice("nodes", nodes), *_twice("jobs", body.jobs), *_too_many_gpus(nodes)]
+    problems = [*_twice("nodes", body.nodes), *_twice("jobs", body.jobs), *_too_many_gpus(nodes)]
+    for index, node in enumerate(body.nodes):
+        problems += _twice(f"nodes[{index}].devices", node.devices)
     for index, job in enumerate(body.jobs):
+        problems += _muddled_workers(f"jobs[{index}]", job)
         try:
             jobs.append(job.to_model(now_s=body.now_seconds))
         except InvalidRequest as error:
-            problems.append(Problem(f"jobs[{index}].{_field_in_file(error.field)}", error.value, error.expected))
+            problems.append(_as_in_file(f"jobs[{index}].spec", error))
     if problems:
         raise InvalidDocument(problems)
     view = Snapshot.of(
@@ -108,7 +111,7 @@ def snapshot_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Sterna snapshot"}
 
 
-def _twice(where: str, things: Iterable[Node | JobBody]) -> Iterator[Problem]:
+def _twice(where: str, things: Iterable[NodeBody | JobBody | DeviceBody]) -> Iterator[Problem]:
     seen: set[str] = set()
     for index, thing in enumerate(things):
         if thing.id in seen:
@@ -122,8 +125,26 @@ def _too_many_gpus(nodes: Iterable[Node]) -> Iterator[Problem]:
         yield Problem("nodes", f"{gpus} GPUs", f"at most {GPUS_MAX} in all")
 
 
-def _field_in_file(field: str) -> str:
+def _muddled_workers(where: str, job: JobBody) -> Iterator[Problem]:
+    """Workers are told apart by role and ordinal, and a role exists once: anything else no engine could have seen."""
+    roles = [fixed.role for fixed in job.spec.fixed]
+    for index, role in enumerate(roles):
+        if role in roles[:index]:
+            yield Problem(f"{where}.spec.fixed[{index}].role", str(role), "each role once; replicas say how many")
+    seen: set[tuple[Role, int]] = set()
+    for index, worker in enumerate(job.state.workers):
+        path = f"{where}.state.workers[{index}]"
+        if worker.role is not Role.WORKER and worker.role not in roles:
+            yield Problem(f"{path}.role", str(worker.role), "worker, or a role that stands under spec.fixed")
+        if (worker.role, worker.ordinal) in seen:
+            yield Problem(f"{path}.ordinal", worker.ordinal, f"each ordinal once among those of role {worker.role}")
+        seen.add((worker.role, worker.ordinal))
+
+
+def _as_in_file(where: str, error: InvalidRequest) -> Problem:
     """`job a: request.gpu_milli` is what the model calls it; in a file it has another place and unit."""
-    name = field.partition(": ")[2] or field
-    place = name.replace("request.", "workers.request.").removesuffix("_milli").removesuffix("_bytes")
-    return f"spec.{place}"
+    name = error.field.partition(": ")[2] or error.field
+    if name == "request.gpu_milli" and isinstance(error.value, int):
+        expected = "a share of one GPU below 1, or whole GPUs"
+        return Problem(f"{where}.workers.request.gpu", error.value / WHOLE_GPU_MILLI, expected)
+    return Problem(f"{where}.{name}", error.value, error.expected)

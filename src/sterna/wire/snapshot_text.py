@@ -18,6 +18,8 @@ from sterna.model.target import PolicyMemory
 
 Record = dict[str, Any]
 
+API_VERSION = "sterna.dev/v1alpha1"
+
 
 def snapshot_record(view: Snapshot) -> Record:
     return {

@@ -24,6 +24,8 @@ from sterna.model.resources import NOTHING, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 
+_LEARNED_S = (1e-6, 1e9)  # seconds for a unit; what lies outside is a rounding, not a measurement
+
 
 class LiveJob:
     """One job while it is in the simulated cluster: its true training, and what is being counted about it."""
@@ -31,7 +33,6 @@ class LiveJob:
     __slots__ = (
         "lost_gpu_s",
         "migrations",
-        "pending_release",
         "preemptions",
         "resizes",
         "restart_s",
@@ -49,7 +50,6 @@ class LiveJob:
         self.resizes = self.migrations = self.preemptions = 0
         self.lost_gpu_s = 0.0
         self.version = 0  # of its workers: an announced finish of an older version is void
-        self.pending_release: tuple[Worker, ...] = ()
 
 
 class SimulatedEngine:
@@ -237,58 +237,53 @@ class SimulatedEngine:
     def _settle(self, job_id: JobId) -> float | None:
         """Bring the job's counters to now; the moment it finished, if it did."""
         job = self.jobs[job_id]
-        now_s = self.now_s
-        if not job.size or now_s <= job.as_of_s:
+        if not job.size or self.now_s <= job.as_of_s:
             return None
-        live = self.live[job_id]
-        since_s = max(job.as_of_s, job.resumes_s)
-        done_s = live.training.advance(job.workers, since_s, now_s) if now_s > since_s else None
-        until_s = now_s if done_s is None else done_s
-        elapsed_s = until_s - job.as_of_s
-        rate = job.service_rate
-        live.lost_gpu_s += rate * max(0.0, min(until_s, job.resumes_s) - job.as_of_s)
-        self.jobs[job_id] = job.but(
-            as_of_s=now_s,
-            gpu_s=job.gpu_s + rate * elapsed_s,
-            gpu_s_since_start=job.gpu_s_since_start + rate * elapsed_s,
-            ran_s=job.ran_s + elapsed_s,
-            units_left=live.training.units_left,
-            curve=self._told(job.spec, live.training),
-        )
-        if self._knowledge is not None:
-            self._learn(job, until_s - since_s)
+        changes, done_s = self._progress(job, self.live[job_id])
+        self.jobs[job_id] = job.but(**changes)
         return done_s
+
+    def _progress(self, job: Job, live: LiveJob) -> tuple[dict[str, object], float | None]:
+        """What training from the job's last look up to now changed about it; the moment it finished, if it did."""
+        now_s, since_s, began_s = self.now_s, job.since_s, job.as_of_s
+        training = live.training
+        units_before = training.units_left if self._knowledge is not None else 0.0
+        done_s = training.advance(job.workers, since_s, now_s) if now_s > since_s else None
+        until_s = now_s if done_s is None else done_s
+        elapsed_s = until_s - began_s
+        served = job.service_rate * elapsed_s
+        if job.resumes_s > began_s:
+            live.lost_gpu_s += job.service_rate * (min(until_s, job.resumes_s) - began_s)
+        if self._knowledge is not None:
+            self._learn(job, units_before - training.units_left, until_s - since_s)
+        changes: dict[str, object] = {
+            "as_of_s": now_s,
+            "gpu_s": job.gpu_s + served,
+            "gpu_s_since_start": job.gpu_s_since_start + served,
+            "ran_s": job.ran_s + elapsed_s,
+            "units_left": training.units_left,
+            "curve": self._told(job.spec, training),
+        }
+        return changes, done_s
 
     def _hold(self, job_id: JobId, workers: tuple[Worker, ...]) -> None:
         """From now on the job holds exactly these."""
-        before = self.jobs[job_id]
-        if workers == before.workers:
+        job = self.jobs[job_id]
+        held = job.workers
+        if workers == held:
             return
-        self._settle(job_id)
-        job, live, now_s = self.jobs[job_id], self.live[job_id], self.now_s
+        live, now_s = self.live[job_id], self.now_s
         self.gpus_used -= job.service_rate
-        changes: dict[str, object] = {"workers": workers, "as_of_s": now_s}
-        if not job.workers:
-            changes |= {"phase": Phase.RUNNING, "waiting_since_s": None, "started_s": now_s, "gpu_s_since_start": 0.0}
-            if job.first_started_s is None:
-                changes["first_started_s"] = now_s
-            pause_s = self._costs.start_s
-            self.running += 1
-        elif not workers:
-            changes |= {"phase": Phase.WAITING, "waiting_since_s": now_s, "started_s": None}
-            changes["last_ran_s"] = now_s - (job.started_s if job.started_s is not None else now_s)
-            pause_s = 0.0
-            live.preemptions += 1
-            self.running -= 1
-        elif len(workers) != len(job.workers):
-            pause_s = self._costs.rescale_s
-            live.resizes += 1
-        else:
-            pause_s = self._costs.migrate_s
-            live.migrations += 1
+        changes: dict[str, object] = {"as_of_s": now_s}
+        if job.size and now_s > job.as_of_s:
+            changes = self._progress(job, live)[0]
+        changes["workers"] = workers
         if workers:
+            pause_s = self._began(job, live, workers, changes)
             changes["resumes_s"] = now_s + (pause_s if live.restart_s is None else live.restart_s)
-        if self._on_leaving is not None and (gone := tuple(w for w in job.workers if w not in workers)):
+        else:
+            self._stopped(job, live, changes)
+        if self._on_leaving is not None and (gone := tuple(worker for worker in held if worker not in workers)):
             changes["leaving"] = job.leaving + gone
             self._on_leaving(job_id)
         self._close_segment(job, live)
@@ -298,18 +293,41 @@ class SimulatedEngine:
         live.version += 1
         self._foretell(job, live)
 
+    def _began(self, job: Job, live: LiveJob, workers: tuple[Worker, ...], changes: dict[str, object]) -> float:
+        """A start, a resize or a migration: what it changes about the job, and the pause that it costs."""
+        if job.workers:
+            if len(workers) != len(job.workers):
+                live.resizes += 1
+                return self._costs.rescale_s
+            live.migrations += 1
+            return self._costs.migrate_s
+        changes["phase"] = Phase.RUNNING
+        changes["waiting_since_s"] = None
+        changes["started_s"] = self.now_s
+        changes["gpu_s_since_start"] = 0.0
+        if job.first_started_s is None:
+            changes["first_started_s"] = self.now_s
+        self.running += 1
+        return self._costs.start_s
+
+    def _stopped(self, job: Job, live: LiveJob, changes: dict[str, object]) -> None:
+        changes["phase"] = Phase.WAITING
+        changes["waiting_since_s"] = self.now_s
+        changes["started_s"] = None
+        changes["last_ran_s"] = self.now_s - (job.started_s if job.started_s is not None else self.now_s)
+        live.preemptions += 1
+        self.running -= 1
+
     def _told(self, spec: JobSpec, training: Training) -> SpeedupCurve:
         """The curve that policies see: the true one, or what was learned from jobs like this."""
         return training.curve if self._knowledge is None else self._knowledge.curve_for(spec)
 
-    def _learn(self, before: Job, trained_s: float) -> None:
+    def _learn(self, job: Job, units: float, trained_s: float) -> None:
         """What the stretch that just ended taught about jobs of this category."""
-        job = self.jobs[before.spec.id]
-        units = (before.units_left or 0.0) - (job.units_left or 0.0)
-        if self._knowledge is not None and units > 0 and trained_s > 0:
-            point = ProgressPoint(self.now_s, units, before.size, trained_s / units)
-            node = self.cluster.by_id.get(before.workers[0].node)
-            self._knowledge = self._knowledge.learn(before.spec, node.accelerator if node else "", [point])
+        if self._knowledge is not None and units > 0 and _LEARNED_S[0] <= trained_s / units <= _LEARNED_S[1]:
+            point = ProgressPoint(self.now_s, units, job.size, trained_s / units)
+            node = self.cluster.by_id.get(job.workers[0].node)
+            self._knowledge = self._knowledge.learn(job.spec, node.accelerator if node else "", [point])
 
     def _foretell(self, job: Job, live: LiveJob) -> None:
         self.unpredictable.pop(job.spec.id, None)
@@ -322,7 +340,7 @@ class SimulatedEngine:
 
     def _close_segment(self, job: Job, live: LiveJob) -> None:
         if self._keep_segments and job.workers and self.now_s > live.segment_from_s:
-            nodes = tuple(sorted({worker.node for worker in job.workers}))
+            nodes = tuple(sorted({worker[2] for worker in job.workers}))
             live.segments.append(Segment(live.segment_from_s, self.now_s, job.size, nodes))
         live.segment_from_s = self.now_s
 

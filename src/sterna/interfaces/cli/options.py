@@ -129,6 +129,9 @@ class RunOptions:
     whole_seconds: Annotated[
         bool, typer.Option("--whole-seconds", help="Round arrivals and finishes up, as some simulators do.")
     ] = False
+    foretell_again: Annotated[
+        bool, typer.Option("--foretell-again", help="Work out every finish anew at each event, as AFS' simulator does.")
+    ] = False
     node_events: Annotated[
         str | None, typer.Option("--node-events", metavar="FILE", help="Nodes that come, go or are drained, and when.")
     ] = None

@@ -38,6 +38,7 @@ def simulation_request(
         starving_after_s=run.starving_after,
         grace_s=run.grace,
         whole_seconds=run.whole_seconds,
+        foretells_again=run.foretell_again,
         node_events=run.node_events,
         serving=run.serving,
         seed=run.seed,

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from sterna.model.errors import InvalidRequest
@@ -11,6 +12,7 @@ from sterna.wire.traces.cells import Cells
 from sterna.wire.traces.formats import Format, format_named, format_of
 
 ROWS_LIMIT = 1_000_000  # ids have six digits, and a longer trace would not be simulated in one piece
+LINE_MAX = 1 << 20
 PROBLEM_VALUE_LIMIT = 80  # a hostile cell must not flood a terminal
 
 
@@ -37,11 +39,11 @@ def parse_trace(lines: Iterable[str], *, name: str, format: str | None = None) -
 
 
 @contextmanager
-def opened(path: Path, *, what: str) -> Iterator[Iterable[str]]:
-    """The lines of a text file. Bytes that are no text become marks that no number parses from."""
+def opened(path: Path, *, what: str, line_max: int = LINE_MAX) -> Iterator[Iterable[str]]:
+    """The lines of a text file, longer ones in pieces. Bytes that are no text become marks that no number parses from."""
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
-            yield lines
+            yield iter(partial(lines.readline, line_max), "")  # a file without line ends must not fill the memory
     except OSError as error:
         expected = f"a file that can be read ({error.strerror})"
         raise InvalidRequest(field=what, value=str(path), expected=expected) from error
@@ -66,8 +68,6 @@ def _read_rows(
     problems: list[RowProblem] = []
     cells = Cells(columns)
     for number, line, values in _numbered(reader, problems):
-        if number >= ROWS_LIMIT:
-            raise InvalidRequest(field="trace: line", value=line, expected=f"at most {ROWS_LIMIT} rows")
         try:
             cells.load(values, number=number, line=line)
             rows.append(chosen.parse(cells))
@@ -83,6 +83,8 @@ def _numbered(reader: Iterator[list[str]], problems: list[RowProblem]) -> Iterat
     """
     number = 0
     while True:
+        if number > ROWS_LIMIT:
+            raise InvalidRequest(field="trace: line", value=_line_of(reader), expected=f"at most {ROWS_LIMIT} rows")
         try:
             values = next(reader)
         except StopIteration:
