@@ -174,3 +174,9 @@ def stated_winner(candidate: Job, challenger: Job, held: dict[JobId, int]) -> Jo
 
     short, long = (challenger, candidate) if now(challenger) < now(candidate) else (candidate, challenger)
     return short if now(short) / after(short) + after(long) / now(long) > 2 else long
+
+
+def test_voda_17_jobs_of_unknown_length_are_served_in_order_of_arrival():
+    jobs = [job(name, at_least=1, at_most=1, submitted_s=number) for number, name in enumerate("abc")]
+    view = cluster(gpus=2, jobs=jobs)
+    assert set(policy("afs-l", {"variant": "voda"})(view).workers_by_job()) == {"a", "b"}

@@ -67,6 +67,7 @@ class JobSpec:
     size_asked: int = field(init=False)  # `workers_initial` on the job's own grid of steps
     size_largest: int = field(init=False)  # the last size on the grid
     width_largest: int = field(init=False)  # milli-GPU at that size; a worker counts as one where no GPU is asked for
+    fixed_request: Resources = field(init=False)  # all fixed roles together
     min_request: Resources = field(init=False)  # the least this job can start with
 
     def __post_init__(self) -> None:
@@ -90,19 +91,15 @@ class JobSpec:
         object.__setattr__(self, "size_asked", self.allowed_size(self.workers_initial))
         object.__setattr__(self, "size_largest", self.allowed_size(self.workers_max))
         object.__setattr__(self, "width_largest", self.size_largest * (self.request.gpu_milli or WHOLE_GPU_MILLI))
+        fixed = NOTHING
+        for role in self.fixed:
+            fixed = fixed.plus(role.request.times(role.replicas))
+        object.__setattr__(self, "fixed_request", fixed)
         object.__setattr__(self, "min_request", self.request.times(self.workers_min).plus(self.fixed_request))
 
     @property
     def fixed_count(self) -> int:
         return sum(role.replicas for role in self.fixed)
-
-    @property
-    def fixed_request(self) -> Resources:
-        """All fixed roles together."""
-        total = NOTHING
-        for role in self.fixed:
-            total = total.plus(role.request.times(role.replicas))
-        return total
 
     def request_of(self, role: Role) -> Resources:
         for fixed in self.fixed:
@@ -166,6 +163,7 @@ class Job:
     since_s: float = field(init=False)  # progress is being made from here on, so this is when the next two are exact
     left_s: float = field(init=False)  # time to the end at the job's largest size; infinite if nobody knows
     left_slope: float = field(init=False)  # by how much that falls each second with the workers it has
+    solo: float = field(init=False)  # how many times longer one worker takes than the largest size
 
     def __post_init__(self) -> None:
         self.__dict__.update(_follows(self))
@@ -252,6 +250,7 @@ def _follows(job: Job) -> dict[str, object]:
         "seat_s": inf if job.started_s is None else job.started_s,
         "since_s": job.as_of_s if job.as_of_s > job.resumes_s else job.resumes_s,
         "left_s": inf if left is None else left * unit_s,
+        "solo": pace[0] / unit_s,
         "left_slope": unit_s / (pace[size - 1] if size <= len(pace) else pace[-1]) if size else 0.0,
     }
 

@@ -65,15 +65,10 @@ def _settled(view: Snapshot, target: Target, *, victims: Victims, grow: Growth) 
     table = _what_stays(view, target)
     head = target.make_room_for
     blocked = head is not None and not _make_room(table, head, victims)
-    for job_id, grant in target.grants.items():
-        job = table.jobs[job_id]
-        if job.workers or job_id in table.workers:
-            continue
-        if blocked:
-            table.workers[job_id] = ()
-            table.becauses.setdefault(job_id, Because(Why.RESERVED, (("for_job", str(head)),)))
-        else:
-            _start(table, job, grant)
+    if blocked:
+        _hold_back(table, Because(Why.RESERVED, (("for_job", str(head)),)))
+    else:
+        _serve_queue(table)
     if not blocked:
         grow(table)
     return Layout(table.workers, table.becauses)
@@ -95,6 +90,34 @@ def _what_stays(view: Snapshot, target: Target) -> _Table:
             becauses[job_id] = nowhere(room, job.spec, grant.floor)
         workers[job_id] = placed or ()
     return _Table(jobs, target.grants, room, workers, becauses)
+
+
+def _waiting(table: _Table) -> Iterator[tuple[Job, Grant]]:
+    for job_id, grant in table.grants.items():
+        job = table.jobs[job_id]
+        if not job.workers and job_id not in table.workers:
+            yield job, grant
+
+
+def _hold_back(table: _Table, because: Because) -> None:
+    for job, _ in _waiting(table):
+        table.workers[job.id] = ()
+        table.becauses.setdefault(job.id, because)
+
+
+def _serve_queue(table: _Table) -> None:
+    """Start whoever fits. Room only shrinks meanwhile, so of jobs alike, all behind the first that did not fit fail."""
+    failed: dict[tuple[object, ...], Because] = {}
+    for job, grant in _waiting(table):
+        spec = job.spec
+        place = (spec.selector, spec.tolerations, spec.accelerator)
+        alike = (spec.request, spec.fixed, grant.floor, spec.workers_min, spec.workers_step, place)
+        because = failed.get(alike)
+        if because is not None:
+            table.workers[spec.id] = ()
+            table.becauses[spec.id] = because
+        elif not _start(table, job, grant):
+            failed[alike] = table.becauses[spec.id]
 
 
 def _start(table: _Table, job: Job, grant: Grant) -> bool:

@@ -22,7 +22,7 @@ from sterna.placement.shrinking import belongs, shrunk
 
 
 def packed(view: Snapshot, target: Target) -> Layout:
-    jobs = {job.spec.id: job for job in view.jobs}
+    jobs = view.by_id
     room, workers, becauses = staying(view, jobs, target.grants)
     for job_id in [job_id for job_id in workers if job_id in becauses]:
         job, grant = jobs[job_id], target.grants[job_id]

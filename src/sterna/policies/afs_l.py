@@ -170,7 +170,7 @@ def _vodas_next_beater(standings: Sequence[Standing], start: int, candidate: Sta
     left_s, before, after = candidate
     for position in range(start, len(standings)):
         challenger_left_s, challenger_before, challenger_after = standings[position]
-        if challenger_left_s <= left_s:
+        if challenger_left_s <= left_s < inf or challenger_left_s < left_s:  # of unknown lengths the earlier is short
             if challenger_before >= after:
                 return position
         elif challenger_after > before:
@@ -179,7 +179,8 @@ def _vodas_next_beater(standings: Sequence[Standing], start: int, candidate: Sta
 
 
 def _vodas_beaters(left_s: Floats, befores: Floats, afters: Floats, candidate: Standing) -> npt.NDArray[np.bool_]:
-    return np.where(left_s <= candidate[0], befores >= candidate[2], afters > candidate[1])
+    shorter = left_s <= candidate[0] if candidate[0] < inf else left_s < inf
+    return np.where(shorter, befores >= candidate[2], afters > candidate[1])
 
 
 AUTHORS_RULE = Rule(Duel(_authors_next_beater, _authors_beaters), _authors_standing)

@@ -9,6 +9,8 @@ from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
 
+import numpy as np
+
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, JobSpec
 from sterna.model.resources import Currency
@@ -64,19 +66,19 @@ def price(job: Job, workers: int, currency: Currency) -> int:
 
 
 def whole_or_nothing(
-    order: Iterable[Job], room: int, currency: Currency, size_of: Callable[[Job], int], *, strict: bool = False
+    order: Sequence[Job], room: int, currency: Currency, size_of: Callable[[Job], int], *, strict: bool = False
 ) -> tuple[dict[JobId, Grant], int]:
     """Give each job in turn `size_of(job)` workers if they fit, else nothing; returns the grants and what is left.
 
     With `strict` the first job that does not fit blocks all behind it, unless all the room would not be enough for
     it: a job that can never start must not stop the cluster.
     """
+    if len(order) >= _LONG and not strict:
+        return _whole_or_nothing_at_once(order, room, currency, size_of)
     grants: dict[JobId, Grant] = {}
     free = room
     for job in order:
         spec = job.spec
-        if free <= 0 and not strict and spec.request[currency]:
-            continue  # long queues are mostly this: only jobs that need nothing scarce could still get something
         workers = size_of(job)
         cost = spec.request[currency] * workers
         if spec.fixed:
@@ -87,6 +89,32 @@ def whole_or_nothing(
         elif strict and cost <= room:
             break
     return grants, free
+
+
+_LONG = 512  # from here on vectors are worth their making
+
+
+def _whole_or_nothing_at_once(
+    order: Sequence[Job], room: int, currency: Currency, size_of: Callable[[Job], int]
+) -> tuple[dict[JobId, Grant], int]:
+    """The same for long queues: whole stretches that fit are taken at once, and those that do not are jumped over."""
+    costs = np.array(
+        [size_of(job) * (spec := job.spec).request[currency] + spec.fixed_request[currency] for job in order], np.int64
+    )
+    grants: dict[JobId, Grant] = {}
+    start = 0
+    while start < len(order):
+        fitting = int(np.searchsorted(np.cumsum(costs[start:]), room, side="right"))  # costs are never negative
+        for job in order[start : start + fitting]:
+            grants[job.spec.id] = _whole(size_of(job))
+        room -= int(costs[start : start + fitting].sum())
+        start += fitting
+        affordable = costs[start:] <= room
+        ahead = int(affordable.argmax()) if len(affordable) else 0
+        if not len(affordable) or not affordable[ahead]:
+            break
+        start += ahead
+    return grants, room
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ from sterna.model.jobs import Job
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import contenders, smallest_size, whole_or_nothing
+from sterna.policies.sharing import contenders, smallest_size, sorted_by, whole_or_nothing
 
 
 def shortest_remaining_first(view: Snapshot, options: NoOptions) -> Target:
@@ -21,6 +21,5 @@ def shortest_remaining_first(view: Snapshot, options: NoOptions) -> Target:
 def by_single_worker_time(view: Snapshot) -> list[Job]:
     """Least time left on one worker first, unknown last."""
     now_s = view.now_s
-    order = contenders(view)
-    order.sort(key=lambda job: job.remaining_s(1, now_s))
-    return order
+    jobs = contenders(view)
+    return sorted_by(jobs, [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.solo for job in jobs])
