@@ -60,6 +60,7 @@ def check(view: Snapshot, decision: Decision, seed: int) -> None:
     holds: dict[JobId, tuple[Worker, ...]] = {}
     leaving = {job.id: job.leaving for job in view.jobs}
     fine_before = not _overfull(view, view.jobs)
+    assert decision.wake_s is None or decision.wake_s > view.now_s, f"seed {seed}: a moment that is past"
     for step in decision.steps:
         if step.after_release:
             leaving = {}

@@ -134,6 +134,34 @@ def test_serving_pods_get_their_room_from_training():
     assert bound[-1] <= 900.0 + 1800.0
 
 
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_job_that_can_never_run_ends_the_simulation_and_is_reported(name):
+    from sterna.engines.simulator.models.paced import PacedTraining
+    from sterna.engines.simulator.training import SimulatedJob
+    from sterna.model.curves import SpeedupCurve
+    from sterna.model.ids import JobId
+    from sterna.model.jobs import JobSpec
+
+    def rigid(job_id: str, workers: int) -> SimulatedJob:
+        spec = JobSpec(
+            id=JobId(job_id), submitted_s=0.0, request=Resources(gpu_milli=1000), workers_min=workers,
+            workers_max=workers, workers_initial=workers,
+        )  # fmt: skip
+        return SimulatedJob(spec, PacedTraining(60.0, SpeedupCurve.flat()))
+
+    chosen = policy(name)
+    setup = Simulation(
+        nodes=uniform_nodes(2, 4),
+        jobs=[rigid("endless", 9), rigid("fine", 2)],
+        size=chosen,
+        place=placement(chosen.placement),
+        faults=Faults(node_losses_per_day=1),
+    )
+    records = {record.id: record for record in simulate(setup).records}
+    assert records["fine"].finished_s is not None
+    assert "never started" in records["endless"].refused
+
+
 def test_a_simulation_repeats_itself():
     first = run("afs-l", 11, faults=BAD_WEEK)
     second = run("afs-l", 11, faults=BAD_WEEK)

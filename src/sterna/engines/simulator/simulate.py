@@ -6,6 +6,7 @@ import random
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 
 from sterna.engines.loop import run_at_once, run_cycle
@@ -24,6 +25,7 @@ from sterna.model.plan import Action, Outcome
 from sterna.model.snapshot import Snapshot
 from sterna.planner.decide import Placing, Settings, Sizing
 
+_PATIENCE_S = 30 * 86_400.0  # a cluster that changes nothing for so long, with nobody running, never will again
 _SEGMENTS_FOR_JOBS_MAX = 20_000  # beyond this a Gantt chart helps nobody, and its bars would be most of the memory
 
 
@@ -68,25 +70,31 @@ class _Run:
         self._sequence = 0
         self._finishes: list[tuple[float, JobId, int]] = []
         self._pacer = Pacer(rate_limit_s=setup.rate_limit_s)
-        keep_segments = len(setup.jobs) <= _SEGMENTS_FOR_JOBS_MAX
-        self.engine = (_FaultyEngine if setup.faults else SimulatedEngine)(
+        self.engine = self._new_engine()
+        self.arrivals = sorted(setup.jobs, key=lambda job: (self._shown(job.spec.submitted_s), job.spec.id))
+        self._next_arrival = 0
+        self._round = 0
+        self._wake_s: float | None = None
+        self._changed_s = 0.0  # when a job last came, went, or got or lost workers
+        self.records: list[JobRecord] = []
+        self.samples: list[Sample] = []
+        self.decision_s = array("d")
+
+    def _new_engine(self) -> SimulatedEngine:
+        setup = self._setup
+        engine = SimulatedEngine if setup.faults is None else _FaultyEngine
+        made = engine(
             Cluster.of(setup.nodes),
             setup.costs,
             on_finish_known=self._finish_known,
             on_leaving=self._leaving if setup.grace_s else None,
             checkpoint_every_s=setup.checkpoint_every_s,
-            keep_segments=keep_segments,
+            keep_segments=len(setup.jobs) <= _SEGMENTS_FOR_JOBS_MAX,
             knowledge=setup.knowledge,
         )
-        if isinstance(self.engine, _FaultyEngine) and setup.faults:
-            self.engine.strike = lambda: self._chance.random() < setup.faults.crashes_mid_plan  # type: ignore[union-attr]
-        self.arrivals = sorted(setup.jobs, key=lambda job: (self._shown(job.spec.submitted_s), job.spec.id))
-        self._next_arrival = 0
-        self._round = 0
-        self._wake_s: float | None = None
-        self.records: list[JobRecord] = []
-        self.samples: list[Sample] = []
-        self.decision_s = array("d")
+        if setup.faults is not None and isinstance(made, _FaultyEngine):
+            made.fate = (self._chance, setup.faults.crashes_mid_plan)
+        return made
 
     def go(self, on_progress: Callable[[int, int], None] | None) -> None:
         self._schedule_happenings()
@@ -111,8 +119,11 @@ class _Run:
 
     def _next_moment(self) -> float | None:
         """The earliest thing that can still happen; None when every job is done or nothing can help the rest."""
-        if self._next_arrival >= len(self.arrivals) and not self.engine.jobs:
-            return None
+        engine = self.engine
+        if self._next_arrival >= len(self.arrivals):
+            stuck = not engine.running and engine.now_s - self._changed_s > _PATIENCE_S
+            if not engine.jobs or stuck:
+                return None
         moment = math.inf
         if self._next_arrival < len(self.arrivals):
             moment = self._shown(self.arrivals[self._next_arrival].spec.submitted_s)
@@ -222,9 +233,9 @@ class _Run:
 
     def _schedule_happenings(self) -> None:
         for event in self._setup.node_events:
-            self._at(event.at_s, lambda event=event: self._node_changed(event))  # type: ignore[misc]
+            self._at(event.at_s, partial(self._node_changed, event))
         for pod in self._setup.serving:
-            self._at(pod.at_s, lambda pod=pod: self._serving_arrived(pod))  # type: ignore[misc]
+            self._at(pod.at_s, partial(self._serving_arrived, pod))
         faults = self._setup.faults
         if faults is not None:
             self._at(faults.resync_s, self._resync)
@@ -300,6 +311,7 @@ class _Run:
 
     def _sample(self) -> None:
         engine = self.engine
+        self._changed_s = engine.now_s
         sample = Sample(
             engine.now_s, engine.gpus_used, engine.cluster.gpus, engine.running, len(engine.jobs) - engine.running
         )
@@ -319,11 +331,12 @@ class _Run:
 class _FaultyEngine(SimulatedEngine):
     """A simulated engine whose scheduler may die between two steps."""
 
-    strike: Callable[[], bool] = staticmethod(lambda: False)
+    fate: tuple[random.Random, float] = (random.Random(0), 0.0)  # where chance comes from, and how often it strikes
 
     async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         outcomes = await super().apply(actions)
-        if self.strike():
+        chance, share = self.fate
+        if chance.random() < share:
             raise _Crash
         return outcomes
 
