@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import JobId, NodeId
-from sterna.model.jobs import Job, JobSpec
+from sterna.model.jobs import Job, JobSpec, Worker
 from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Cluster, Node, cards
 from sterna.model.plan import Decision
@@ -108,13 +108,20 @@ def world(nodes: int, running: int, queued: int, *, seed: int = 1) -> Snapshot:
         if (size := job.spec.allowed_size(share) or job.spec.workers_min)
     }
     layout = packed(Snapshot.of(now_s=0.0, nodes=machines, jobs=jobs), Target(grants))
-    placed = [
-        job.but(phase=Phase.RUNNING, workers=workers, started_s=0.0, first_started_s=0.0, waiting_since_s=None)
-        if (workers := layout.workers_of(job.id))
-        else job
-        for job in jobs
-    ]
+    placed = [_running(chance, job, workers) if (workers := layout.workers_of(job.id)) else job for job in jobs]
     return Snapshot.of(now_s=10_000.0, nodes=machines, jobs=placed)
+
+
+def _running(chance: random.Random, job: Job, workers: tuple[Worker, ...]) -> Job:
+    return job.but(
+        phase=Phase.RUNNING,
+        workers=workers,
+        started_s=0.0,
+        first_started_s=0.0,
+        waiting_since_s=None,
+        gpu_s=chance.uniform(0, 20_000),
+        gpu_s_since_start=chance.uniform(0, 5_000),
+    )
 
 
 def _job(chance: random.Random, number: int) -> Job:
@@ -136,8 +143,6 @@ def _job(chance: random.Random, number: int) -> Job:
         waiting_since_s=submitted_s,
         units_left=chance.lognormvariate(8, 1.5),
         curve=curve,
-        gpu_s=chance.uniform(0, 20_000),
-        gpu_s_since_start=chance.uniform(0, 5_000),
         as_of_s=9_990.0,
     )
 

@@ -31,7 +31,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import NEXT_IN_ORDER, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import contenders, price, smallest_size, whole_or_nothing
+from sterna.policies.sharing import contenders, price, smallest_size, whole_or_nothing_by
 from sterna.policies.tournament import Duel, Floats, Standing, Tournament
 
 
@@ -53,7 +53,8 @@ def afs_l(view: Snapshot, options: AfsLOptions) -> Target:
     rule = VODAS_RULE
     if options.variant is Variant.AFS:
         rule = AUTHORS_RULE
-        grants, room = whole_or_nothing(_shortest_first(jobs, units_left), room, view.currency, smallest_size)
+        keys = [units * job.curve.unit_s(job.spec.workers_min) for job, units in zip(jobs, units_left, strict=True)]
+        grants, room = whole_or_nothing_by(keys, jobs, room, view.currency, smallest_size)  # shortest at its minimum
         kept = [place for place, job in enumerate(jobs) if job.spec.id in grants]
         jobs, units_left = [jobs[place] for place in kept], [units_left[place] for place in kept]
         sizes = [job.spec.workers_min for job in jobs]
@@ -65,12 +66,6 @@ def afs_l(view: Snapshot, options: AfsLOptions) -> Target:
         elif workers and rule is VODAS_RULE:
             grants[job.spec.id] = Grant(workers, least, NEXT_IN_ORDER)
     return Target(grants, memory=view.memory)
-
-
-def _shortest_first(jobs: list[Job], units_left: list[float]) -> list[Job]:
-    """By the time left at the minimum; equal ones stay in order of arrival."""
-    left_s = [units * job.curve.unit_s(job.spec.workers_min) for job, units in zip(jobs, units_left, strict=True)]
-    return [jobs[place] for place in sorted(range(len(jobs)), key=left_s.__getitem__)]
 
 
 _BEST_GAIN = Because(Why.BEST_GAIN)

@@ -16,6 +16,7 @@ from sterna.policies.options import option
 from sterna.policies.sharing import (
     contenders,
     fill_in_order,
+    granted,
     seat_order,
     smallest_size,
     spread_spare_room,
@@ -41,5 +42,5 @@ def elastic_first_in_first_out(view: Snapshot, options: ElasticFifoOptions) -> T
         order.sort(key=seat_order)
         return Target(fill_in_order(order, view.capacity, view.currency), memory=view.memory)
     grants, room = whole_or_nothing(order, view.capacity, view.currency, smallest_size)
-    spread_spare_room(order, grants, room, view.currency)
+    spread_spare_room(granted(view, grants), grants, room, view.currency)
     return Target(grants, memory=view.memory)

@@ -9,12 +9,13 @@ failed to get their minimum. Here a job holds nothing, or something between mini
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import smallest_size, spread_spare_room, whole_or_nothing
-from sterna.policies.srjf import by_single_worker_time
+from sterna.policies.sharing import contenders, granted, smallest_size, spread_spare_room, whole_or_nothing_by
+from sterna.policies.srjf import single_worker_times
 
 
 def elastic_shortest_remaining_first(view: Snapshot, options: NoOptions) -> Target:
-    order = by_single_worker_time(view)
-    grants, room = whole_or_nothing(order, view.capacity, view.currency, smallest_size)
-    spread_spare_room(order, grants, room, view.currency)
+    jobs = contenders(view)
+    keys = single_worker_times(jobs, view.now_s)
+    grants, room = whole_or_nothing_by(keys, jobs, view.capacity, view.currency, smallest_size)
+    spread_spare_room(granted(view, grants), grants, room, view.currency)
     return Target(grants, memory=view.memory)

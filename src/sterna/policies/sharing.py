@@ -4,12 +4,13 @@ Amounts are in the pool's currency. A job's fixed roles are paid for together wi
 by stable sorts of `contenders`, which come by (submission, id): so every tie ends in the id, whatever the input order.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, JobSpec
@@ -94,19 +95,42 @@ def whole_or_nothing(
 _LONG = 512  # from here on vectors are worth their making
 
 
-def _whole_or_nothing_at_once(
-    order: Sequence[Job], room: int, currency: Currency, size_of: Callable[[Job], int]
+def whole_or_nothing_by(
+    keys: list[float], jobs: list[Job], room: int, currency: Currency, size_of: Callable[[Job], int]
 ) -> tuple[dict[JobId, Grant], int]:
-    """The same for long queues: whole stretches that fit are taken at once, and those that do not are jumped over."""
+    """`whole_or_nothing` by ascending key; equal ones stay in their order."""
+    if len(jobs) >= _LONG:
+        return _whole_or_nothing_at_once(jobs, room, currency, size_of, order=np.argsort(keys, kind="stable"))
+    return whole_or_nothing(sorted_by(jobs, keys), room, currency, size_of)
+
+
+def _whole_or_nothing_at_once(
+    jobs: Sequence[Job],
+    room: int,
+    currency: Currency,
+    size_of: Callable[[Job], int],
+    *,
+    order: npt.NDArray[np.int64] | None = None,
+) -> tuple[dict[JobId, Grant], int]:
+    """The same for long queues: whole stretches that fit are taken at once, and those that do not are jumped over.
+
+    Jobs are looked at in the order they lie in memory, and of the sorted ones only those that get something.
+    """
     costs = np.array(
-        [size_of(job) * (spec := job.spec).request[currency] + spec.fixed_request[currency] for job in order], np.int64
+        [size_of(job) * (spec := job.spec).request[currency] + spec.fixed_request[currency] for job in jobs], np.int64
     )
-    grants: dict[JobId, Grant] = {}
+    taken, room = _taken(costs if order is None else costs[order], room)
+    places = taken if order is None else order[taken]
+    return {(job := jobs[place]).spec.id: _whole(size_of(job)) for place in places.tolist()}, room
+
+
+def _taken(costs: npt.NDArray[np.int64], room: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Who gets something, if each in turn takes its cost or nothing; and what is left. Costs are never negative."""
+    taken: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
     start = 0
-    while start < len(order):
-        fitting = int(np.searchsorted(np.cumsum(costs[start:]), room, side="right"))  # costs are never negative
-        for job in order[start : start + fitting]:
-            grants[job.spec.id] = _whole(size_of(job))
+    while start < len(costs):
+        fitting = int(np.searchsorted(np.cumsum(costs[start:]), room, side="right"))
+        taken.append(np.arange(start, start + fitting))
         room -= int(costs[start : start + fitting].sum())
         start += fitting
         affordable = costs[start:] <= room
@@ -114,7 +138,7 @@ def _whole_or_nothing_at_once(
         if not len(affordable) or not affordable[ahead]:
             break
         start += ahead
-    return grants, room
+    return np.concatenate(taken), room
 
 
 @lru_cache(maxsize=4096)
@@ -126,7 +150,10 @@ def _whole(workers: int) -> Grant:
 def fill_in_order(order: Iterable[Job], room: int, currency: Currency) -> dict[JobId, Grant]:
     """Give each job in turn as much as it may have and there still is; those whose minimum does not fit get nothing."""
     grants: dict[JobId, Grant] = {}
+    least = min((job.spec.min_request[currency] for job in order), default=0)
     for job in order:
+        if room < least:
+            break
         spec = job.spec
         each = spec.request[currency]
         base = spec.fixed_request[currency] if spec.fixed else 0
@@ -139,8 +166,14 @@ def fill_in_order(order: Iterable[Job], room: int, currency: Currency) -> dict[J
     return grants
 
 
+def granted(view: Snapshot, grants: Mapping[JobId, Grant]) -> list[Job]:
+    """The jobs that hold a grant, in the order of the grants."""
+    jobs = view.by_id
+    return [jobs[job_id] for job_id in grants]
+
+
 def spread_spare_room(order: Sequence[Job], grants: dict[JobId, Grant], room: int, currency: Currency) -> int:
-    """Round robin over the jobs that hold a grant, one step each, until nobody can take more; changes `grants`.
+    """Round robin over these jobs, which all hold a grant, one step each until nobody can take more; changes `grants`.
 
     Returns what is left. Rounds in which everybody who may still grow gets a step are taken all at once; in the round
     after them somebody cannot afford a step and leaves, since room never comes back. So the cost is that of a few
@@ -150,7 +183,7 @@ def spread_spare_room(order: Sequence[Job], grants: dict[JobId, Grant], room: in
     for job in order:
         spec = job.spec
         cost = spec.request[currency] * spec.workers_step
-        if cost <= room and spec.id in grants:
+        if cost <= room:
             steps = (spec.workers_max - grants[spec.id].workers) // spec.workers_step
             if steps:
                 growing.append((steps, cost, spec))

@@ -10,16 +10,16 @@ from sterna.model.jobs import Job
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import contenders, smallest_size, sorted_by, whole_or_nothing
+from sterna.policies.sharing import contenders, smallest_size, whole_or_nothing_by
 
 
 def shortest_remaining_first(view: Snapshot, options: NoOptions) -> Target:
-    grants, _ = whole_or_nothing(by_single_worker_time(view), view.capacity, view.currency, smallest_size)
+    jobs = contenders(view)
+    keys = single_worker_times(jobs, view.now_s)
+    grants, _ = whole_or_nothing_by(keys, jobs, view.capacity, view.currency, smallest_size)
     return Target(grants, memory=view.memory)
 
 
-def by_single_worker_time(view: Snapshot) -> list[Job]:
-    """Least time left on one worker first, unknown last."""
-    now_s = view.now_s
-    jobs = contenders(view)
-    return sorted_by(jobs, [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.solo for job in jobs])
+def single_worker_times(jobs: list[Job], now_s: float) -> list[float]:
+    """Time left of each on one worker; infinite if nobody knows."""
+    return [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.solo for job in jobs]

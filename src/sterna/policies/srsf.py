@@ -14,7 +14,7 @@ from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import option
-from sterna.policies.sharing import SIZES, Size, contenders, largest_size, sorted_by, whole_or_nothing
+from sterna.policies.sharing import SIZES, Size, contenders, largest_size, whole_or_nothing_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +24,17 @@ class SrsfOptions:
 
 def shortest_remaining_service_first(view: Snapshot, options: SrsfOptions) -> Target:
     size_of = SIZES[options.size]
-    grants, _ = whole_or_nothing(by_remaining_service(view, size_of), view.capacity, view.currency, size_of)
+    jobs = contenders(view)
+    keys = services_left(jobs, view.now_s, size_of)
+    grants, _ = whole_or_nothing_by(keys, jobs, view.capacity, view.currency, size_of)
     return Target(grants, memory=view.memory)
 
 
-def by_remaining_service(view: Snapshot, size_of: Callable[[Job], int]) -> list[Job]:
-    """Least GPU-seconds left first, each job at `size_of(job)`; unknown last."""
-    now_s = view.now_s
-    jobs = contenders(view)
+def services_left(jobs: list[Job], now_s: float, size_of: Callable[[Job], int]) -> list[float]:
+    """GPU-milliseconds left of each at `size_of(job)`; infinite if nobody knows."""
     if size_of is largest_size:  # the usual case, spelled out: `times_left` times the job's width
-        return sorted_by(
-            jobs, [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.spec.width_largest for job in jobs]
-        )
-    keys = []
-    for job in jobs:
-        workers = size_of(job)
-        keys.append(workers * (job.spec.request.gpu_milli or WHOLE_GPU_MILLI) * job.remaining_s(workers, now_s))
-    return sorted_by(jobs, keys)
+        return [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.spec.width_largest for job in jobs]
+    return [
+        (workers := size_of(job)) * (job.spec.request.gpu_milli or WHOLE_GPU_MILLI) * job.remaining_s(workers, now_s)
+        for job in jobs
+    ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import option
-from sterna.policies.sharing import SIZES, Size, contenders, largest_size, sorted_by, times_left, whole_or_nothing
+from sterna.policies.sharing import SIZES, Size, contenders, largest_size, times_left, whole_or_nothing_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +27,5 @@ def shortest_remaining_time_first(view: Snapshot, options: SrtfOptions) -> Targe
         left_s = times_left(jobs, now_s)
     else:
         left_s = [job.remaining_s(size_of(job), now_s) for job in jobs]
-    grants, _ = whole_or_nothing(sorted_by(jobs, left_s), view.capacity, view.currency, size_of)
+    grants, _ = whole_or_nothing_by(left_s, jobs, view.capacity, view.currency, size_of)
     return Target(grants, memory=view.memory)
