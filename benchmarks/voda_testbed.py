@@ -152,12 +152,13 @@ def _workers(places: Mapping[str, int], count: int) -> tuple[Worker, ...]:
     return tuple(Worker(Role.WORKER, ordinal, NodeId(node)) for ordinal, node in enumerate(nodes[:count]))
 
 
-def simulated(directory: Path, name: str, **changes: Any) -> Summary:
-    """B1: our own policy and placement on the same 24 jobs."""
+def testbed_request(directory: Path, name: str) -> SimulationRequest:
+    """The testbed's 24 jobs under the policy of ours that goes by this name there."""
     ours, settings = POLICIES[name]
-    request = SimulationRequest(
+    return SimulationRequest(
         trace=str(directory / f"workload_{RUN}.csv"),
         model="voda",
+        sizing="model",
         nodes=3,
         gpus_per_node=4,
         policy=ours,
@@ -167,9 +168,12 @@ def simulated(directory: Path, name: str, **changes: Any) -> Summary:
         migrate_cost_s=MIGRATE_S,
         rate_limit_s=RATE_LIMIT_S,
         placement="repack",
-        **changes,
     )
-    return run_simulation(request).result.summary()
+
+
+def simulated(directory: Path, name: str) -> Summary:
+    """B1: our own policy and placement on the same 24 jobs."""
+    return run_simulation(testbed_request(directory, name)).result.summary()
 
 
 @dataclass(frozen=True)

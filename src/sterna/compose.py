@@ -1,18 +1,23 @@
 """The one place where the parts are wired together: requests in, answers out; nothing about files or screens."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
+from sterna import __version__
 from sterna.engines.simulator.generate import generate
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.models.catalogue import default_model, make_jobs, model_entry, performance_model
 from sterna.engines.simulator.results import SimulationResult
 from sterna.engines.simulator.simulate import Simulation, simulate
 from sterna.engines.simulator.training import SimulatedJob
+from sterna.journal.journal import Journal, Shapes, TextJournal
+from sterna.journal.replay import Entry, Replayed, read_journal, replay
 from sterna.model.errors import InvalidRequest
-from sterna.model.happenings import NodeEvent, ServingPod
+from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
 from sterna.model.learning import Knowledge
 from sterna.model.nodes import Node
 from sterna.model.plan import Decision
@@ -22,13 +27,17 @@ from sterna.placement.strategies import placement
 from sterna.planner.decide import Settings, decide
 from sterna.policies.registry import Policy
 from sterna.policies.registry import policy as policy_named
+from sterna.wire.decision_file import decision_record, event_record, outcome_record
 from sterna.wire.happenings import read_node_events, read_serving
-from sterna.wire.snapshot_file import load_snapshot
+from sterna.wire.limits import SNAPSHOT_BYTES_MAX, check_document
+from sterna.wire.snapshot_file import load_snapshot, snapshot_document, snapshot_of
 from sterna.wire.traces.clusters import read_cluster, uniform_nodes
 from sterna.wire.traces.own import dump_rows
-from sterna.wire.traces.reading import read_trace
+from sterna.wire.traces.reading import opened, read_trace
 
 _ROUND_S = 60.0  # what profile models go in where nobody says otherwise
+_ROUND_MIN_S = 0.1  # shorter ones only ask the same question again, millions of times
+_JOURNAL_LINE_MAX = 1 << 26  # one line holds a whole snapshot and its decision
 _ESTIMATES = ("exact", "learned")
 
 
@@ -72,9 +81,14 @@ class SimulationOutcome:
 
 
 def run_simulation(
-    request: SimulationRequest, *, on_progress: Callable[[int, int], None] | None = None
+    request: SimulationRequest,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+    journal: Journal | None = None,
 ) -> SimulationOutcome:
     """Read or make the trace, build the jobs, run the policy over them."""
+    if request.interval_s is not None and request.interval_s < _ROUND_MIN_S:
+        raise InvalidRequest(field="interval", value=request.interval_s, expected=f"{_ROUND_MIN_S:g} seconds or more")
     chosen = policy_named(request.policy, request.settings)
     nodes = _nodes(request)
     trace = _trace(request)
@@ -100,7 +114,55 @@ def run_simulation(
         policy_name=chosen.name,
         trace_name=trace.name,
     )
-    return SimulationOutcome(simulate(setup, on_progress=on_progress), (*trace.problems, *problems))
+    result = simulate(setup, journal=journal, on_progress=on_progress)
+    return SimulationOutcome(result, (*trace.problems, *problems))
+
+
+def text_journal(request: SimulationRequest, sink: Callable[[str], object]) -> TextJournal:
+    """A journal of this simulation as text. It opens with all that deciding again depends on beside the snapshots."""
+    chosen = policy_named(request.policy, request.settings)
+    about = {
+        "sterna": __version__,
+        "policy": chosen.name,
+        "settings": dict(request.settings),
+        "placement": request.placement or chosen.placement,
+        "starvingAfterSeconds": request.starving_after_s,
+    }
+    shapes = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
+    return TextJournal(sink, shapes, about=about)
+
+
+def replay_file(path: str) -> Iterator[Replayed]:
+    """Every decision of a text journal, made again with what its first line says."""
+    with opened(Path(path), what="journal", line_max=_JOURNAL_LINE_MAX) as lines:
+        yield from replay_lines(lines)
+
+
+def replay_lines(lines: Iterable[str]) -> Iterator[Replayed]:
+    entries = read_journal(lines)
+    again = _as_recorded(next(entries, None))
+    yield from replay(entries, read_snapshot=_recorded_snapshot, decide=again, shape=decision_record)
+
+
+def _as_recorded(first: Entry | None) -> Callable[[Snapshot], Decision]:
+    about = first.parts.get("about") if first is not None and first.kind == "opened" else None
+    if not isinstance(about, dict) or not isinstance(settings := about.get("settings", {}), dict):
+        raise InvalidRequest(
+            field="journal line 1", value=about, expected="what opens a journal: policy, settings, ..."
+        )
+    chosen = policy_named(str(about.get("policy")), {str(key): str(value) for key, value in settings.items()})
+    where, starving_after_s = str(about.get("placement") or chosen.placement), about.get("starvingAfterSeconds")
+    if type(starving_after_s) not in (int, float, type(None)):
+        field = "journal line 1: starvingAfterSeconds"
+        raise InvalidRequest(field=field, value=starving_after_s, expected="seconds, or null")
+    rules = Settings(counted=where == "count", starving_after_s=starving_after_s)
+    place = placement(where)
+    return lambda view: decide(view, chosen, place, rules)
+
+
+def _recorded_snapshot(document: Mapping[str, Any]) -> Snapshot:
+    check_document(document, name="journal: snapshot")
+    return snapshot_of(document)
 
 
 def decide_file(
@@ -133,6 +195,8 @@ def _nodes(request: SimulationRequest) -> tuple[Node, ...]:
 
 def _trace(request: SimulationRequest) -> Trace:
     if request.generate is not None:
+        if request.trace is not None:
+            raise InvalidRequest(field="generate", value=request.generate, expected="nothing, where a trace is given")
         rows = generate(request.jobs, request.generate, seed=request.seed)
         return Trace(f"{request.generate}-{request.jobs}", "sterna", rows)
     if request.trace is None:
@@ -160,7 +224,20 @@ def _scenario(
     request: SimulationRequest, nodes: tuple[Node, ...]
 ) -> tuple[tuple[NodeEvent, ...], tuple[ServingPod, ...]]:
     events = () if request.node_events is None else read_node_events(request.node_events, like=nodes[0])
+    _require_known_nodes(events, nodes)
     return events, () if request.serving is None else read_serving(request.serving)
+
+
+def _require_known_nodes(events: tuple[NodeEvent, ...], nodes: tuple[Node, ...]) -> None:
+    """Before the simulation begins rather than an hour into it."""
+    known = {node.id for node in nodes}
+    for event in sorted(events, key=lambda event: event.at_s):
+        added = event.change is NodeChange.ADDED
+        if added is (event.node_id in known):
+            there = f"{', '.join(sorted(known)[:3])}, ..."
+            expected = f"a name that no node has ({there})" if added else f"a node that is there: {there}"
+            raise InvalidRequest(field=f"node events: {event.change} node", value=event.node_id, expected=expected)
+        known.add(event.node_id)
 
 
 def _knowledge(request: SimulationRequest) -> Knowledge | None:
@@ -170,10 +247,10 @@ def _knowledge(request: SimulationRequest) -> Knowledge | None:
 
 
 def _content(path: str) -> bytes:
-    if path == "-":
-        return sys.stdin.buffer.read()
+    """At most a byte more than may be read: enough to be refused, however long the file is."""
     try:
-        return Path(path).read_bytes()
+        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as source:
+            return source.read(SNAPSHOT_BYTES_MAX + 1)
     except OSError as error:
         expected = f"a file that can be read ({error.strerror})"
         raise InvalidRequest(field="snapshot", value=path, expected=expected) from None

@@ -150,6 +150,13 @@ def test_compare_in_processes_finds_what_one_process_finds(trace):
         assert {name: one[name] for name in timeless} == {name: other[name] for name in timeless}
 
 
+@pytest.mark.slow
+def test_compare_in_processes_refuses_as_one_process_does():
+    alone, together = (run("compare", "-p", "fifo,srtf", "-t", "missing.csv", "-j", count) for count in ("1", "2"))
+    assert (alone.exit_code, together.exit_code) == (2, 2)
+    assert alone.stderr == together.stderr
+
+
 def test_compare_prints_markdown(trace):
     assert answer("compare", "-p", "fifo", "-t", trace, *SMALL, "-j", "1", "-o", "markdown").startswith("| policy |")
 
@@ -209,6 +216,13 @@ def test_a_reader_that_goes_away_is_no_error():
     script = f"set -o pipefail; {sterna} | true"
     outcome = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (outcome.returncode, outcome.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_error(closed):
+    command = f"{sys.executable} -m sterna.interfaces.cli.main decide -s {EXAMPLE} -p fifo {closed}"
+    outcome = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
 class Screen:

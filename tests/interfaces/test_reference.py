@@ -26,7 +26,7 @@ def test_every_command_and_every_reason_is_documented():
     page = commands_page()
     assert [line for line in page.splitlines() if line.startswith("## sterna ")] == [
         f"## sterna {name}"
-        for name in ("compare", "decide", "generate", "models", "policies", "simulate", "traces", "version")
+        for name in ("compare", "decide", "generate", "models", "policies", "replay", "simulate", "traces", "version")
     ]
     assert "| `--nodes` NUMBER | Nodes in the cluster. | 16 |" in page
     reasons = (DOCS / "reference" / "reasons.md").read_text(encoding="utf-8")

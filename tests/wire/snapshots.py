@@ -33,8 +33,9 @@ devices = st.lists(names.map(DeviceId), max_size=2).map(tuple)
 effects = st.sampled_from(Effect)
 
 
-def tuples_of(strategy: st.SearchStrategy[Any], max_size: int = 2) -> st.SearchStrategy[tuple[Any, ...]]:
-    return st.lists(strategy, max_size=max_size).map(tuple)
+def tuples_of(strategy: st.SearchStrategy[Any], *, by: Any = None) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Up to two of them; told apart by `by`, where no two may be alike."""
+    return st.lists(strategy, max_size=2, unique_by=by).map(tuple)
 
 
 guests = st.builds(Guest, names, resources, st.sampled_from(GuestKind), devices)
@@ -47,7 +48,7 @@ nodes = st.builds(
     taints=tuples_of(st.builds(Taint, words, words, effects)),
     ready=st.booleans(),
     cordoned=st.booleans(),
-    devices=tuples_of(st.builds(Device, names.map(DeviceId), st.integers(0, 1 << 40))),
+    devices=tuples_of(st.builds(Device, names.map(DeviceId), st.integers(0, 1 << 40)), by=lambda device: device.id),
     guests=tuples_of(guests),
 )
 workers = st.builds(Worker, st.sampled_from(Role), st.integers(0, 99), names.map(NodeId), devices)
@@ -67,7 +68,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         workers_max=most,
         workers_initial=initial,
         workers_step=draw(st.integers(1, 4)),
-        fixed=draw(tuples_of(fixed_roles)),
+        fixed=draw(tuples_of(fixed_roles, by=lambda fixed: fixed.role)),
         accelerator=draw(st.none() | words),
         category=draw(words),
         kind=draw(st.sampled_from(["ElasticJob", "TFJob", ""])),
@@ -83,7 +84,7 @@ jobs = st.builds(
     Job,
     spec=specs(),
     phase=st.sampled_from(sorted(set(Phase) - FINISHED)),
-    workers=tuples_of(workers),
+    workers=tuples_of(workers, by=lambda worker: worker[:2]),
     leaving=tuples_of(workers),
     as_of_s=moments,
     resumes_s=moments,

@@ -60,15 +60,26 @@ def replay(
     """Decide every recorded snapshot again."""
     for entry in entries:
         if entry.kind == "decided":
-            view = read_snapshot(entry.parts["snapshot"])
-            yield Replayed(entry.line, line_of(entry.parts["decision"]), line_of(shape(view, decide(view))))
+            try:
+                view, recorded = read_snapshot(_part(entry, "snapshot")), line_of(_part(entry, "decision"))
+            except InvalidRequest as error:
+                where = f"journal line {entry.line}: {error.field}"
+                raise InvalidRequest(field=where, value=error.value, expected=error.expected) from None
+            yield Replayed(entry.line, recorded, line_of(shape(view, decide(view))))
+
+
+def _part(entry: Entry, name: str) -> Record:
+    part = entry.parts.get(name)
+    if not isinstance(part, dict):
+        raise InvalidRequest(field=name, value=part, expected="an object")
+    return part
 
 
 def _entry(number: int, line: str) -> Entry:
     try:
         parts = json.loads(line)
     except (ValueError, RecursionError):
-        raise InvalidRequest(field=f"journal line {number}", value=line, expected="one line of JSON") from None
+        raise InvalidRequest(field=f"journal line {number}", value=line[:80], expected="one line of JSON") from None
     kind = parts.pop("entry", None) if isinstance(parts, dict) else None
     if kind not in KINDS:
         expected = "an object whose entry is one of: " + ", ".join(KINDS)

@@ -31,7 +31,7 @@ def read_document(text: str | bytes, *, name: str, bytes_max: int = BODY_BYTES_M
         value = _value_of_json(decoded, name, values_max)
     else:
         value = value_of_yaml(decoded, name=name, values_max=values_max, depth_max=DEPTH_MAX)
-    _check(value, name)
+    check_document(value, name=name)
     return value
 
 
@@ -72,7 +72,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _check(value: Document, name: str) -> None:
+def check_document(value: Document, *, name: str) -> None:
     """Depth and scalars, level by level: most documents are wide and flat."""
     level: list[Any] = [[value]]
     for _ in range(DEPTH_MAX + 1):

@@ -69,7 +69,7 @@ def path_of(parts: Iterable[int | str]) -> str:
 def _problem(details: Any) -> Problem:
     path, about = path_of(details["loc"]) or "document", details.get("ctx", {})
     if details["type"] == "unknown_key":
-        return Problem(path_of((*details["loc"], str(about["key"]))), about["key"], details["msg"])
+        return Problem(path_of((*details["loc"], str(about["key"]))) or path, about["key"], details["msg"])
     words = _WORDS.get(details["type"])
     expected = words.format(**about) if words else details["msg"].removeprefix("Input should be ")
     return Problem(path, None if details["type"] == "missing" else details["input"], expected)

@@ -126,18 +126,16 @@ def _too_many_gpus(nodes: Iterable[Node]) -> Iterator[Problem]:
 
 
 def _muddled_workers(where: str, job: JobBody) -> Iterator[Problem]:
-    """Workers are told apart by role and ordinal, and a role exists once: anything else no engine could have seen."""
+    """Workers are told apart by role and ordinal, and a role stands once: anything else no engine could have seen."""
     roles = [fixed.role for fixed in job.spec.fixed]
     for index, role in enumerate(roles):
         if role in roles[:index]:
             yield Problem(f"{where}.spec.fixed[{index}].role", str(role), "each role once; replicas say how many")
     seen: set[tuple[Role, int]] = set()
     for index, worker in enumerate(job.state.workers):
-        path = f"{where}.state.workers[{index}]"
-        if worker.role is not Role.WORKER and worker.role not in roles:
-            yield Problem(f"{path}.role", str(worker.role), "worker, or a role that stands under spec.fixed")
         if (worker.role, worker.ordinal) in seen:
-            yield Problem(f"{path}.ordinal", worker.ordinal, f"each ordinal once among those of role {worker.role}")
+            path = f"{where}.state.workers[{index}].ordinal"
+            yield Problem(path, worker.ordinal, f"each ordinal once among those of role {worker.role}")
         seen.add((worker.role, worker.ordinal))
 
 

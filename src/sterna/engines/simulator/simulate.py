@@ -25,7 +25,7 @@ from sterna.model.plan import Action, Outcome
 from sterna.model.snapshot import Snapshot
 from sterna.planner.decide import Placing, Settings, Sizing
 
-_PATIENCE_S = 30 * 86_400.0  # a cluster that changes nothing for so long, with nobody running, never will again
+_PATIENCE_S = 86_400.0  # a cluster in which nobody runs and nothing changes for so long never will change again
 _SEGMENTS_FOR_JOBS_MAX = 20_000  # beyond this a Gantt chart helps nobody, and its bars would be most of the memory
 
 
@@ -76,6 +76,7 @@ class _Run:
         self._round = 0
         self._wake_s: float | None = None
         self._changed_s = 0.0  # when a job last came, went, or got or lost workers
+        self._expected_s = 0.0  # when the last thing happens that the scenario announces
         self.records: list[JobRecord] = []
         self.samples: list[Sample] = []
         self.decision_s = array("d")
@@ -121,7 +122,8 @@ class _Run:
         """The earliest thing that can still happen; None when every job is done or nothing can help the rest."""
         engine = self.engine
         if self._next_arrival >= len(self.arrivals):
-            stuck = not engine.running and engine.now_s - self._changed_s > _PATIENCE_S
+            quiet_s = engine.now_s - max(self._changed_s, self._expected_s)
+            stuck = not engine.running and quiet_s > _PATIENCE_S
             if not engine.jobs or stuck:
                 return None
         moment = math.inf
@@ -236,6 +238,8 @@ class _Run:
             self._at(event.at_s, partial(self._node_changed, event))
         for pod in self._setup.serving:
             self._at(pod.at_s, partial(self._serving_arrived, pod))
+        announced = [event.at_s for event in self._setup.node_events]
+        self._expected_s = max([*announced, *(pod.at_s + pod.lasts_s for pod in self._setup.serving)], default=0.0)
         faults = self._setup.faults
         if faults is not None:
             self._at(faults.resync_s, self._resync)

@@ -30,16 +30,16 @@ class PolicyChoice:
         return tuple((entry.name.replace("_", "-"), shown(getattr(options, entry.name))) for entry in fields(options))
 
 
-def setting(words: str) -> tuple[str, str]:
+def setting(words: str, *, flag: str = "--set") -> tuple[str, str]:
     """`key=value`, taken apart."""
     key, equals, value = words.partition("=")
     if not equals or not key.strip():
-        raise InvalidRequest(field="--set", value=words, expected="key=value")
+        raise InvalidRequest(field=flag, value=words, expected="key=value")
     return key.strip(), value.strip()
 
 
-def settings(words: Iterable[str]) -> dict[str, str]:
-    return dict(setting(one) for one in words)
+def settings(words: Iterable[str], *, flag: str = "--set") -> dict[str, str]:
+    return dict(setting(one, flag=flag) for one in words)
 
 
 def policy_choices(lists: Sequence[str], common: Mapping[str, str]) -> list[PolicyChoice]:
@@ -51,7 +51,9 @@ def policy_choices(lists: Sequence[str], common: Mapping[str, str]) -> list[Poli
     from sterna.policies.registry import ENTRIES, policy
 
     everyone = [entry.name for entry in ENTRIES]
-    typed = [part for words in lists for part in _split(words)] or ["all"]
+    typed = [part for words in lists or ["all"] for part in _split(words)]
+    if not typed:
+        raise InvalidRequest(field="--policies", value="", expected="all, or one of: " + ", ".join(everyone))
     parts = [name for part in typed for name in (everyone if part == "all" else [part])]
     chosen: list[PolicyChoice] = []
     taken: set[str] = set()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sterna.interfaces.cli.options import RunOptions, Settings, taking
-from sterna.interfaces.cli.terminal import progress, strong, tell_problems, write_file
+from sterna.interfaces.cli.terminal import progress, strong, tell_problems, tell_unfinished, write_file
 
 if TYPE_CHECKING:
     from sterna.interfaces.reports.findings import Finding
@@ -19,7 +19,7 @@ _EPILOG = """\b
 Examples:
   sterna compare --policies fifo,afs-l,elastic-tiresias --traces poisson-120,bursty-200
   sterna compare --traces jobs.csv --report report.html --csv numbers.csv
-  sterna compare --policies las:demote=jump,las:demote=exact --traces 480_job.csv --placement count
+  sterna compare --policies las:demote=jump,las:demote=exact --traces poisson-120 --placement count
 \b
 A policy takes options after a colon, key=value, separated by colons. Without --policies, all are compared.
 """
@@ -68,11 +68,15 @@ def compare(
 
     choices = policy_choices(policies, settings(set_))
     files = split_list(traces)
+    if not files:
+        raise typer.BadParameter("at least one trace is needed", param_hint="--traces")
     pairs = [Pair(choice, trace, run) for trace in files for choice in choices]
     with progress("simulations done") as on_progress:
         findings = run_pairs(pairs, at_a_time=jobs_parallel or os.cpu_count() or 1, on_progress=on_progress)
     for found in findings[:: len(choices)]:  # rows are read alike for every policy: once a trace is enough
         tell_problems(found.problems)
+    for found in findings:
+        tell_unfinished(f"{found.summary.policy} on {found.summary.trace}", found.unfinished)
     typer.echo(_shown(findings, output))
     if csv:
         write_file(csv, summaries_csv(found.summary for found in findings))

@@ -10,7 +10,7 @@ from sterna.interfaces.cli.options import Settings, TextOutput, policy_names
 _EPILOG = """\b
 Examples:
   sterna decide --snapshot cluster.json --policy afs-l
-  sterna decide --snapshot cluster.yaml --policy dragon --set starving-after-s=60 -o json
+  sterna decide --snapshot cluster.yaml --policy dragon --set starve-after-s=60 -o json
   sterna decide --schema > snapshot.schema.json
 \b
 The same snapshot, policy and options always give the same answer, byte for byte: this is also how a decision

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sterna.interfaces.cli import compare, decide, generate, models, policies, simulate, traces
+from sterna.interfaces.cli import compare, decide, generate, models, policies, replay, simulate, traces
 from sterna.interfaces.cli.terminal import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, tell_error
 from sterna.model.errors import SternaError
 
@@ -54,7 +54,7 @@ def sterna() -> None:
     """
 
 
-for _module in (decide, simulate, compare, generate, policies, models, traces):
+for _module in (decide, simulate, compare, replay, generate, policies, models, traces):
     _module.add_to(cli)
 
 
@@ -68,6 +68,9 @@ def version() -> None:
 
 def main() -> None:
     """The console script."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # whoever started us closed it: nobody listens, which is no error
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - kept to the end
     cli(prog_name="sterna")
 
 

@@ -16,6 +16,7 @@ from sterna.interfaces.cli.options import RunOptions
 from sterna.interfaces.cli.requests import simulation_request
 from sterna.interfaces.cli.terminal import OnProgress
 from sterna.interfaces.reports.findings import Finding, finding
+from sterna.model.errors import InvalidRequest
 
 
 class Pair(NamedTuple):
@@ -30,15 +31,15 @@ def run_pairs(pairs: Sequence[Pair], *, at_a_time: int, on_progress: OnProgress)
         return _one_after_another(pairs, on_progress)
     workers = min(at_a_time, len(pairs))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_die_quietly) as pool:
-        futures = [pool.submit(run_pair, pair) for pair in pairs]
+        futures = [pool.submit(_run_apart, pair) for pair in pairs]
         try:
             for done, future in enumerate(as_completed(futures), start=1):
-                future.result()  # the first failure ends the whole comparison
+                _found(future.result())  # the first failure ends the whole comparison
                 on_progress(done, len(pairs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-        return [future.result() for future in futures]
+        return [_found(future.result()) for future in futures]
 
 
 def run_pair(pair: Pair) -> Finding:
@@ -53,6 +54,27 @@ def run_pair(pair: Pair) -> Finding:
         problems=tuple(problem.sentence for problem in outcome.problems),
         took_s=time.monotonic() - begun_s,
     )
+
+
+class _Refusal(NamedTuple):
+    """An `InvalidRequest` on its way from one process to another, which exceptions with named arguments cannot go."""
+
+    field: str
+    value: str
+    expected: str
+
+
+def _run_apart(pair: Pair) -> Finding | _Refusal:
+    try:
+        return run_pair(pair)
+    except InvalidRequest as error:
+        return _Refusal(error.field, str(error.value), error.expected)
+
+
+def _found(answer: Finding | _Refusal) -> Finding:
+    if isinstance(answer, _Refusal):
+        raise InvalidRequest(field=answer.field, value=answer.value, expected=answer.expected)
+    return answer
 
 
 def _one_after_another(pairs: Sequence[Pair], on_progress: OnProgress) -> list[Finding]:

@@ -25,7 +25,7 @@ def simulation_request(
         gpus_per_node=run.gpus_per_node,
         cluster=run.cluster,
         model=run.model,
-        model_settings=settings(run.model_set),
+        model_settings=settings(run.model_set, flag="--model-set"),
         profiles=run.profiles,
         sizing=run.sizing,
         start_cost_s=run.start_cost,

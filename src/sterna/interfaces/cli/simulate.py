@@ -1,19 +1,21 @@
 """`sterna simulate`: one policy on one trace."""
 
 import time
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from sterna.interfaces.cli.choices import PolicyChoice, settings
 from sterna.interfaces.cli.options import Output, PolicyName, RunOptions, Settings, taking
-from sterna.interfaces.cli.terminal import progress, strong, tell_problems, write_file
+from sterna.interfaces.cli.terminal import open_sink, progress, strong, tell_problems, tell_unfinished, write_file
 
 _EPILOG = """\b
 Examples:
   sterna simulate --trace jobs.csv --policy afs-l --nodes 16 --gpus-per-node 4
   sterna simulate --generate bursty --jobs 200 --policy elastic-fifo --rescale-cost 90s -o json
-  sterna simulate --trace 480_job.csv -p las --set demote=jump --placement count -o csv
+  sterna simulate --trace poisson-120 -p las --set demote=jump --placement count -o csv
+  sterna simulate --trace poisson-120 --policy dragon --journal run.jsonl
 """
 
 
@@ -39,6 +41,10 @@ def simulate(
     report: Annotated[
         str | None, typer.Option("--report", metavar="FILE", help="Also write an HTML page with plots.")
     ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option("--journal", metavar="FILE", help="Also write everything seen and decided, for `sterna replay`."),
+    ] = None,
 ) -> None:
     """Replay a trace under one policy.
 
@@ -46,19 +52,21 @@ def simulate(
 
     Times are seconds unless they carry a unit: 90, 90s, 1.5m, 2h.
     """
-    from sterna.compose import run_simulation
+    from sterna.compose import run_simulation, text_journal
     from sterna.interfaces.cli.requests import described, simulation_request
-    from sterna.interfaces.reports.findings import finding
+    from sterna.interfaces.reports.findings import finding, unfinished
     from sterna.interfaces.reports.page import report_page
     from sterna.interfaces.reports.tables import records_csv, simulation_json, summaries_csv, summary_card
 
     choice = PolicyChoice(policy, tuple(settings(set_).items()))
     request = simulation_request(choice, run, trace=trace, generate=generate, jobs=jobs)
     begun_s = time.monotonic()
-    with progress("jobs done") as on_progress:
-        outcome = run_simulation(request, on_progress=on_progress)
+    with progress("jobs done") as on_progress, open_sink(journal) if journal else nullcontext() as sink:
+        kept = text_journal(request, sink) if sink else None
+        outcome = run_simulation(request, on_progress=on_progress, journal=kept)
     result, problems = outcome.result, tuple(problem.sentence for problem in outcome.problems)
     tell_problems(problems)
+    tell_unfinished(choice.label, unfinished(result))
     match output:
         case Output.TABLE:
             typer.echo(summary_card(result.summary(), strong=strong))

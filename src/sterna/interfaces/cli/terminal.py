@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -31,8 +31,10 @@ _HINTS = (
     ("format", "sterna traces lists the formats"),
     ("trace", "sterna traces lists the formats and the traces that come with the package"),
     ("snapshot", "sterna decide --schema prints what a snapshot file looks like"),
-    ("nodes", "sterna decide --schema prints what a snapshot file looks like"),
+    ("nodes[", "sterna decide --schema prints what a snapshot file looks like"),
     ("jobs[", "sterna decide --schema prints what a snapshot file looks like"),
+    ("document", "sterna decide --schema prints what a snapshot file looks like"),
+    ("journal", "sterna simulate --journal FILE writes one"),
 )
 
 
@@ -61,6 +63,22 @@ def tell_problems(problems: tuple[str, ...]) -> None:
         typer.echo(f"left out: {problem}", err=True)
     if len(problems) > _PROBLEMS_SHOWN:
         typer.echo(f"left out: {len(problems) - _PROBLEMS_SHOWN:,} more rows", err=True)
+
+
+def tell_unfinished(run: str, unfinished: Sequence[tuple[str, str]]) -> None:
+    """Jobs that did not finish and why, on standard error: numbers without them would look better than they are."""
+    for job_id, why in unfinished[:_PROBLEMS_SHOWN]:
+        typer.echo(f"{run}: {job_id} {why}", err=True)
+    if len(unfinished) > _PROBLEMS_SHOWN:
+        typer.echo(f"{run}: {len(unfinished) - _PROBLEMS_SHOWN:,} more jobs did not finish", err=True)
+
+
+@contextmanager
+def open_sink(path: str) -> Iterator[Callable[[str], object]]:
+    """Somewhere to write line by line. Opened before any work is done, so that a wrong place is told at once."""
+    with open(path, "w", encoding="utf-8") as sink:
+        yield sink.write
+    typer.echo(f"wrote {path}", err=True)
 
 
 def write_file(path: str, content: str) -> None:

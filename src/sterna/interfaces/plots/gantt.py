@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from math import sqrt
 
 from sterna.engines.simulator.results import JobRecord, Segment, SimulationResult
 from sterna.interfaces.plots.frame import AXIS_PX, TITLE_PX, Area, heading, x_axis
@@ -112,7 +113,8 @@ def _joined(segments: Sequence[Segment], x: Scale) -> list[Segment]:
 
 
 def _opacity(workers: int, most: int) -> float:
-    return 0.3 + 0.7 * workers / max(1, most)
+    """By the square root: most jobs are small, and among those a worker more should be seen."""
+    return round(0.25 + 0.75 * sqrt(workers / max(1, most)), 3)
 
 
 def _told(record: JobRecord) -> str:

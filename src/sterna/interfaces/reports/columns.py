@@ -74,6 +74,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(name="preemptions", head="preempt", says="preemptions", write=_count),
     Column(name="lost_gpu_s", head="lost GPU-h", says="GPU hours lost to pauses", write=_gpu_hours),
     Column(name="cycles", head="cycles", says="decisions made", write=_count, narrow=False),
-    Column(name="decision_p50_ms", head="p50 ms", says="ms per decision, median", write=_milliseconds, narrow=False),
+    Column(
+        name="decision_p50_ms", head="decide p50 ms", says="ms per decision, median", write=_milliseconds, narrow=False
+    ),
     Column(name="decision_p99_ms", head="decide p99 ms", says="ms per decision, 99 % within", write=_milliseconds),
 )

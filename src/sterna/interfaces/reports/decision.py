@@ -14,7 +14,7 @@ def decision_text(view: Snapshot, decision: Decision, *, policy: str, strong: Em
     rows = [_row(job, decision) for job in view.jobs]
     parts = [
         f"{policy}: {len(view.jobs)} jobs, {len(view.nodes)} nodes, snapshot {view.revision} at {view.now_s:g} s",
-        aligned(("job", "now", "will be", "where", "why"), rows, left=5, strong=strong),
+        aligned(("job", "now", "granted", "will be", "where", "why"), rows, left=6, strong=strong),
         _plan(view, decision, strong),
     ]
     if decision.wake_s is not None:
@@ -22,31 +22,35 @@ def decision_text(view: Snapshot, decision: Decision, *, policy: str, strong: Em
     return "\n\n".join(parts)
 
 
-def _row(job: Job, decision: Decision) -> tuple[str, str, str, str, str]:
+def _row(job: Job, decision: Decision) -> tuple[str, ...]:
+    """`granted` is the policy's word, `will be` what placement could make of it."""
+    grant = decision.target.grants.get(job.id)
     wanted = decision.layout.workers_of(job.id)
     because = decision.because_of(job.id)
     words = f"{because.why}: {because.sentence}"
-    return (job.id, str(job.size), str(_elastic(wanted)), _where(wanted) or "-", words)
+    sizes = (str(job.size), str(grant.workers if grant else 0), str(_elastic(wanted)))
+    return (job.id, *sizes, _where(wanted, job) or "-", words)
 
 
 def _plan(view: Snapshot, decision: Decision, strong: Emphasis) -> str:
     if not decision.steps:
         return "Nothing to do: the cluster is as it should be."
+    jobs = view.by_id
     held = {job.id: job.workers for job in view.jobs}
     lines = []
     for number, step in enumerate(decision.steps, start=1):
         when = "once the workers told to go are gone" if step.after_release else "at once"
         lines.append(strong(f"step {number}, {when}"))
         for action in step.actions:
-            lines.append("  " + _told(action, held[action.job_id]))
+            lines.append("  " + _told(action, jobs[action.job_id], held[action.job_id]))
             held[action.job_id] = action.to
     return "\n".join(lines)
 
 
-def _told(action: Action, before: tuple[Worker, ...]) -> str:
+def _told(action: Action, job: Job, before: tuple[Worker, ...]) -> str:
     verb = "grow" if isinstance(action, Grow) else "shrink"
     sizes = f"{_elastic(before)} -> {_elastic(action.to)}"
-    where = f" on {_where(action.to)}" if action.to else ""
+    where = f" on {_where(action.to, job)}" if action.to else ""
     return f"{verb} {action.job_id} {sizes}{where} ({action.because.why})"
 
 
@@ -54,7 +58,18 @@ def _elastic(workers: Iterable[Worker]) -> int:
     return sum(worker.role is Role.WORKER for worker in workers)
 
 
-def _where(workers: Iterable[Worker]) -> str:
-    """Nodes with how many workers are there: `n1 x4, n2 x2`."""
-    counts = Counter(worker.node for worker in workers)
-    return ", ".join(f"{node} x{count}" if count > 1 else node for node, count in sorted(counts.items()))
+def _where(workers: Iterable[Worker], job: Job) -> str:
+    """Places with how many workers are there: `n1 x4, n2 x2, ps n1`. A card matters where it is shared: `n1/GPU-0`."""
+    shares = job.spec.request.shares_gpu
+    counts = Counter((_rank(worker), _place(worker, by_card=shares)) for worker in workers)
+    return ", ".join(f"{place} x{count}" if count > 1 else place for (_, place), count in sorted(counts.items()))
+
+
+def _rank(worker: Worker) -> bool:
+    """Elastic workers first."""
+    return worker.role is not Role.WORKER
+
+
+def _place(worker: Worker, *, by_card: bool) -> str:
+    place = f"{worker.node}/{'+'.join(worker.devices)}" if by_card and worker.devices else str(worker.node)
+    return place if worker.role is Role.WORKER else f"{worker.role} {place}"

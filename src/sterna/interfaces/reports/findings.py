@@ -18,6 +18,10 @@ class Finding:
     took_s: float = 0.0  # on the real clock
 
     @property
+    def unfinished(self) -> tuple[tuple[str, str], ...]:
+        return unfinished(self.result)
+
+    @property
     def key(self) -> tuple[str, str]:
         return (self.summary.policy, self.summary.trace)
 
@@ -33,6 +37,12 @@ def finding(
     """Of a result that is called `name` in reports: the policy and what was set, where that tells two runs apart."""
     named = replace(result, policy=name)
     return Finding(summary=named.summary(), result=_drawable(named), options=options, problems=problems, took_s=took_s)
+
+
+def unfinished(result: SimulationResult) -> tuple[tuple[str, str], ...]:
+    """Jobs that did not finish, and why."""
+    jobs = [record for record in result.records if record.finished_s is None]
+    return tuple((record.id, record.refused or "started and did not finish") for record in jobs)
 
 
 def _drawable(result: SimulationResult) -> SimulationResult:

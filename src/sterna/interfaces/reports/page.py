@@ -65,7 +65,7 @@ def _facts(findings: Sequence[Finding]) -> str:
 
 
 def _table(findings: Sequence[Finding]) -> str:
-    shown = [column for column in COLUMNS if column.name != "trace"]
+    shown = [column for column in COLUMNS if column.name not in ("trace", "jobs")]
     summaries = [finding.summary for finding in findings]
     best = {column.name: best_of(column, summaries) for column in shown}
     heads = "".join(f'<th title="{escape(column.says)}">{escape(_head(column))}</th>' for column in shown)
@@ -118,12 +118,13 @@ _STYLE = """
 :root{color-scheme:light dark;--ink:#1f2328;--soft:#59636e;--line:#d8dee4;--paper:#fff;--best:#dafbe1}
 @media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--line:#30363d;--paper:#0d1117;--best:#12361f}}
 body{font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;color:var(--ink);
-background:var(--paper);max-width:1180px;margin:2rem auto;padding:0 1rem}
+background:var(--paper);max-width:1320px;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.6rem;margin:0 0 .5rem}h2{margin:2.5rem 0 .5rem;border-bottom:1px solid var(--line)}a{color:inherit}
 dl{display:flex;flex-wrap:wrap;gap:.4rem 1.6rem;margin:.6rem 0}dl div{display:flex;gap:.5rem}dt{color:var(--soft)}
-dd{margin:0}pre{overflow-x:auto;padding:.6rem;border:1px solid var(--line);border-radius:6px;font-size:13px}
+dd{margin:0}pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:.6rem;
+border:1px solid var(--line);border-radius:6px;font-size:13px}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px;margin:.8rem 0;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .55rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+th,td{padding:.25rem .4rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th{font-weight:600;vertical-align:bottom}.sortable th{cursor:pointer}td:first-child,th:first-child{text-align:left}
 .best{background:var(--best)}svg{display:block;max-width:100%;height:auto;margin:1rem 0}summary{cursor:pointer}
 """

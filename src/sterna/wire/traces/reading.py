@@ -40,7 +40,7 @@ def parse_trace(lines: Iterable[str], *, name: str, format: str | None = None) -
 
 @contextmanager
 def opened(path: Path, *, what: str, line_max: int = LINE_MAX) -> Iterator[Iterable[str]]:
-    """The lines of a text file, longer ones in pieces. Bytes that are no text become marks that no number parses from."""
+    """The lines of a text file, longer ones in pieces. Bytes that are no text become marks that parse as nothing."""
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
             yield iter(partial(lines.readline, line_max), "")  # a file without line ends must not fill the memory
@@ -83,16 +83,16 @@ def _numbered(reader: Iterator[list[str]], problems: list[RowProblem]) -> Iterat
     """
     number = 0
     while True:
-        if number > ROWS_LIMIT:
-            raise InvalidRequest(field="trace: line", value=_line_of(reader), expected=f"at most {ROWS_LIMIT} rows")
         try:
             values = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             problems.append(RowProblem(_line_of(reader), "row", "", f"a line of CSV ({error})"))
+            values = []
             number += 1
-            continue
+        if number >= ROWS_LIMIT + (not values):
+            raise InvalidRequest(field="trace: line", value=_line_of(reader), expected=f"at most {ROWS_LIMIT} rows")
         if values:
             yield number, _line_of(reader), values
             number += 1
