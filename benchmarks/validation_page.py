@@ -9,8 +9,9 @@ TESTBED_HEADS = (
 
 OPENING = """# Validation
 
-Our numbers beside those of published simulators and of a real testbed. `make validate` writes this page and fails if a
-row does not hold; it needs the published traces (see [Simulator](simulator.md)). A few rows run in every `make test`.
+Our numbers beside those of published simulators and of a real testbed. `make validate` writes this page, and fails if a
+row does not hold that is not explained here; it needs the published traces (see [Simulator](simulator.md)). Most rows
+run in every `make test`.
 
 "Exact" means equal to the last digit that was published. JCT is the time from a job's submission to its end.
 """

@@ -94,7 +94,7 @@ def run_simulation(
     trace = _trace(request)
     jobs, problems, by_rounds = _jobs(request, trace, nodes, chosen)
     node_events, serving = _scenario(request, nodes)
-    where = request.placement or chosen.placement
+    where = _placement_for(chosen, request.placement)
     setup = Simulation(
         nodes=nodes,
         jobs=jobs,
@@ -178,13 +178,21 @@ def decide_snapshot(
 ) -> Decision:
     """The pure core with policy and placement by name: also how a recorded decision is replayed."""
     chosen = policy_named(policy, settings or {})
-    where = placement_name or chosen.placement
+    where = _placement_for(chosen, placement_name)
     return decide(view, chosen, placement(where), Settings(counted=where == "count"))
 
 
 def generated_trace(pattern: str, *, jobs: int, seed: int) -> str:
     """A made-up trace as CSV."""
     return dump_rows(generate(jobs, pattern, seed=seed))
+
+
+def _placement_for(chosen: Policy, name: str | None) -> str:
+    """The placement asked for, else the policy's own. A policy whose grants are wishes needs one that settles them."""
+    if name is not None and name != chosen.placement and chosen.entry.placement == "dragon":
+        expected = f"{chosen.placement}: this policy decides by what fits on nodes"
+        raise InvalidRequest(field="placement", value=name, expected=expected)
+    return name or chosen.placement
 
 
 def _nodes(request: SimulationRequest) -> tuple[Node, ...]:

@@ -10,17 +10,19 @@ from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.plan import Action, Decision
 from sterna.model.snapshot import Snapshot
+from sterna.planner.reasons import Reasons
 
 
 def events_of(view: Snapshot, decision: Decision) -> Iterator[JobEvent]:
     """What changes for each job, or why it goes on waiting; nothing for a job that keeps what it has."""
+    reasons = Reasons(view, decision)
     last: dict[JobId, Action] = {action.job_id: action for step in decision.steps for action in step.actions}
     for job in view.jobs:
         if (action := last.get(job.id)) is not None:
             if (event := _change(view.now_s, job, action)) is not None:
                 yield event
         elif job.wants_workers and not job.workers:
-            yield JobWaits(view.now_s, job.id, decision.because_of(job.id))
+            yield JobWaits(view.now_s, job.id, reasons.of(job))
 
 
 def _change(now_s: float, job: Job, action: Action) -> JobEvent | None:

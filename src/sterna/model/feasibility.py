@@ -16,7 +16,11 @@ def too_big_for_pool(view: Snapshot) -> list[Job]:
 def never_fits(view: Snapshot, job: Job) -> Because | None:
     """A verdict with the resource that is short, if even an empty pool could not hold the job; None if one could."""
     spec = job.spec
-    nodes = [node for node in view.nodes if node.admits(spec.tolerations, spec.selector)]
+    nodes = [
+        node
+        for node in view.nodes
+        if spec.accelerator in (None, node.accelerator) and node.admits(spec.tolerations, spec.selector)
+    ]
     slots = sum(slots_on(node, spec.request) for node in nodes)
     if slots >= spec.workers_min and all(
         sum(slots_on(node, role.request) for node in nodes) >= role.replicas for role in spec.fixed
@@ -43,8 +47,9 @@ def _shortage(nodes: list[Node], job: Job, slots: int, currency: Currency) -> tu
     largest = max((node.free_of_guests[currency] for node in nodes), default=0)
     what = currency.name.lower()
     return (
+        ("nodes_that_admit_it", len(nodes)),
         ("workers_needed", spec.workers_min),
-        ("workers_that_fit_an_empty_pool", slots),
+        ("workers_that_fit_there_beside_guests", slots),
         (f"{what}_milli_each", spec.request[currency]),
-        (f"{what}_milli_on_the_largest_node_that_admits_it", largest),
+        (f"{what}_milli_on_the_largest_of_them", largest),
     )

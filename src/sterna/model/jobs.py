@@ -69,6 +69,8 @@ class JobSpec:
     width_largest: int = field(init=False)  # milli-GPU at that size; a worker counts as one where no GPU is asked for
     fixed_request: Resources = field(init=False)  # all fixed roles together
     min_request: Resources = field(init=False)  # the least this job can start with
+    asked_request: Resources = field(init=False)  # the same at `size_asked`, and at `size_largest`
+    largest_request: Resources = field(init=False)
 
     def __post_init__(self) -> None:
         name = f"job {self.id}"
@@ -95,7 +97,9 @@ class JobSpec:
         for role in self.fixed:
             fixed = fixed.plus(role.request.times(role.replicas))
         object.__setattr__(self, "fixed_request", fixed)
-        object.__setattr__(self, "min_request", self.request.times(self.workers_min).plus(self.fixed_request))
+        object.__setattr__(self, "min_request", self.request.times(self.workers_min).plus(fixed))
+        object.__setattr__(self, "asked_request", self.request.times(self.size_asked).plus(fixed))
+        object.__setattr__(self, "largest_request", self.request.times(self.size_largest).plus(fixed))
 
     @property
     def fixed_count(self) -> int:
@@ -241,7 +245,9 @@ _OUT_OF_THE_GAME = FINISHED | {Phase.SUSPENDED}
 
 def _follows(job: Job) -> dict[str, object]:
     spec, workers, left, pace = job.spec, job.workers, job.units_left, job.curve.pace_s
-    size = len(workers) if not spec.fixed else _elastic(workers)
+    size = len(workers)
+    if spec.fixed or (size and workers[0].role is not Role.WORKER):  # fixed roles stand first
+        size = _elastic(workers)
     largest = spec.size_largest
     unit_s = pace[largest - 1] if largest <= len(pace) else pace[-1]
     return {

@@ -48,7 +48,7 @@ _SENTENCES: dict[Why, str] = {
     Why.MADE_ROOM: "it gave up workers so that a job that waited too long can start",
     Why.COMPACTED: "many jobs wait, so jobs in the lower queue are cut to their minimum",
     Why.NO_NODE_FITS: "there is enough in total, but no set of nodes has room for its minimum",
-    Why.NEVER_FITS: "it asks for more than the whole pool has, so it can never start",
+    Why.NEVER_FITS: "no nodes that admit it could hold its minimum, even without other jobs: it can never start",
     Why.RESERVED: "the room that is free is kept for a job that has waited longer",
     Why.SUSPENDED: "its owner suspended it",
     Why.NODE_LOST: "the node it was on is not ready",

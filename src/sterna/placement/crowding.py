@@ -25,7 +25,7 @@ def crowded_out(
             for worker in workers
             if worker.node == node
         ]
-        for _, _, job_id, worker in sorted(here, key=lambda entry: _leaving_order(jobs, staying, *entry)):
+        for _, _, job_id, worker in sorted(here, key=lambda entry: _leaving_order(staying, *entry)):
             spec = jobs[job_id].spec
             if _helps(room, at, spec, worker):
                 room.release(spec, (worker,))
@@ -34,16 +34,14 @@ def crowded_out(
 
 
 def _leaving_order(
-    jobs: Mapping[JobId, Job],
     staying: Mapping[JobId, tuple[Worker, ...]],
     precedes: int,
     ordinal: int,
     job_id: JobId,
     worker: Worker,
 ) -> tuple[bool, int, int, str]:
-    spec = jobs[job_id].spec
-    elastic = [other.ordinal for other in staying[job_id] if is_elastic(spec, other)]
-    dear = not is_elastic(spec, worker) or ordinal == min(elastic)
+    elastic = [other.ordinal for other in staying[job_id] if is_elastic(other)]
+    dear = not is_elastic(worker) or ordinal == min(elastic)
     return (dear, -precedes, -ordinal, worker.role)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, Role, Worker
 from sterna.model.layout import Layout
+from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import Because, Why
@@ -34,8 +35,7 @@ class _Table:
     becauses: dict[JobId, Because] = field(default_factory=dict)
 
     def size(self, job_id: JobId) -> int:
-        spec = self.jobs[job_id].spec
-        return sum(is_elastic(spec, worker) for worker in self.workers[job_id])
+        return sum(is_elastic(worker) for worker in self.workers[job_id])
 
     def running(self) -> list[JobId]:
         """Jobs that hold workers and keep them, in the policy's order."""
@@ -106,18 +106,19 @@ def _hold_back(table: _Table, because: Because) -> None:
 
 
 def _serve_queue(table: _Table) -> None:
-    """Start whoever fits. Room only shrinks meanwhile, so of jobs alike, all behind the first that did not fit fail."""
-    failed: dict[tuple[object, ...], Because] = {}
+    """Start whoever fits. Room only shrinks meanwhile: where too few slots were left for such workers, nobody fits."""
+    slots: dict[Resources, int] = {}  # never more than these are left for such workers
+    refused: dict[tuple[Resources, int], Because] = {}
     for job, grant in _waiting(table):
         spec = job.spec
-        place = (spec.selector, spec.tolerations, spec.accelerator)
-        alike = (spec.request, spec.fixed, grant.floor, spec.workers_min, spec.workers_step, place)
-        because = failed.get(alike)
-        if because is not None:
+        request, floor = spec.request, grant.floor
+        if slots.get(request, floor) < floor:
+            if (request, floor) not in refused:
+                refused[request, floor] = nowhere(table.room, spec, floor)
             table.workers[spec.id] = ()
-            table.becauses[spec.id] = because
+            table.becauses[spec.id] = refused[request, floor]
         elif not _start(table, job, grant):
-            failed[alike] = table.becauses[spec.id]
+            slots[request] = int(table.room.slots(request).sum())
 
 
 def _start(table: _Table, job: Job, grant: Grant) -> bool:

@@ -84,7 +84,7 @@ def numbered(spec: JobSpec, kept: Sequence[Worker], new: Sequence[Worker]) -> tu
 
 def free_ordinals(spec: JobSpec, kept: Sequence[Worker], count: int) -> list[int]:
     """The lowest ordinals that no elastic worker has."""
-    taken = {worker.ordinal for worker in kept if is_elastic(spec, worker)}
+    taken = {worker.ordinal for worker in kept if is_elastic(worker)}
     return [ordinal for ordinal in range(count + len(taken)) if ordinal not in taken][:count]
 
 
@@ -134,7 +134,7 @@ def _preferred(room: Room, spec: JobSpec, demand: Demand) -> int | None:
 
 
 def _completed(room: Room, spec: JobSpec, kept: tuple[Worker, ...], grant: Grant) -> tuple[Worker, ...] | None:
-    size = sum(is_elastic(spec, worker) for worker in kept)
+    size = sum(is_elastic(worker) for worker in kept)
     if size == grant.workers and len(kept) == size + spec.fixed_count:
         return kept
     mask = room.frame.admitting(spec)

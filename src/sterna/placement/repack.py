@@ -63,7 +63,7 @@ def _pinned(
 
 def _at_most(spec: JobSpec, kept: tuple[Worker, ...], seats: tuple[Worker, ...]) -> tuple[Worker, ...]:
     """Those of the kept workers for whom there is a seat."""
-    return shrunk(spec, kept, sum(is_elastic(spec, seat) for seat in seats))
+    return shrunk(spec, kept, sum(is_elastic(seat) for seat in seats))
 
 
 def _same_if_equal(job: Job, placed: tuple[Worker, ...]) -> tuple[Worker, ...]:

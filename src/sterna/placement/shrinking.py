@@ -19,7 +19,7 @@ def shrunk(
     """
     if len(workers) <= size:
         return workers
-    elastic = [worker for worker in workers if is_elastic(spec, worker)]
+    elastic = [worker for worker in workers if is_elastic(worker)]
     surplus = len(elastic) - size
     if surplus <= 0:
         return workers
@@ -44,13 +44,13 @@ def shrunk(
     return tuple(worker for worker in workers if worker not in gone)
 
 
-def is_elastic(spec: JobSpec, worker: Worker) -> bool:
-    return not spec.fixed or worker.role is Role.WORKER
+def is_elastic(worker: Worker) -> bool:
+    return worker.role is Role.WORKER
 
 
 def belongs(spec: JobSpec, worker: Worker) -> bool:
     """Does the job still ask for such a worker? Its owner may have edited the fixed roles."""
-    return is_elastic(spec, worker) or any(
+    return is_elastic(worker) or any(
         worker.role is fixed.role and worker.ordinal < fixed.replicas for fixed in spec.fixed
     )
 

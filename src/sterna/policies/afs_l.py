@@ -47,7 +47,7 @@ class AfsLOptions:
 
 def afs_l(view: Snapshot, options: AfsLOptions) -> Target:
     jobs, room, now_s = contenders(view), view.capacity, view.now_s
-    units_left = [job.units_left_at(now_s) for job in jobs]
+    units_left = [job.units_left_at(now_s) if job.size or job.units_left is None else job.units_left for job in jobs]
     grants: dict[JobId, Grant] = {}
     sizes = [0] * len(jobs)
     rule = VODAS_RULE

@@ -10,19 +10,20 @@ still leaving count as room to come, so nobody is shrunk twice for one need; siz
 the id, where the operator followed the order of a hash map.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
+from itertools import takewhile
 from math import inf
 
 from sterna.model.feasibility import never_fits
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.snapshot import Snapshot, arrival_order
+from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, PolicyMemory, Target
 from sterna.model.why import KEPT, NEXT_IN_ORDER, SPARE_ROOM, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import contenders
+from sterna.policies.sharing import contenders, seat_order, smallest_size
 
 
 class Variant(StrEnum):
@@ -52,8 +53,10 @@ class DragonOptions:
 
 def dragon(view: Snapshot, options: DragonOptions) -> Target:
     jobs = contenders(view)
-    running = sorted((job for job in jobs if job.size), key=_started_order)
-    waiting = sorted((job for job in jobs if not job.size), key=_QUEUES[options.variant])
+    running = [job for job in jobs if job.size]
+    running.sort(key=seat_order)  # these sorts are stable: equal jobs stay by (submission, id)
+    waiting = [job for job in jobs if not job.size]
+    waiting.sort(key=_by_priority if options.variant is Variant.ERUDITE else _by_wait)
     left_out: dict[JobId, Because] = {}
     urgent = _urgent(view, waiting, running, options, left_out)
     memory = _begun(view)
@@ -83,9 +86,11 @@ def _grants(
         if growing and size < job.spec.workers_max:
             grants[job.id] = Grant(job.spec.workers_max, min(size, job.spec.workers_max), SPARE_ROOM)
         else:
-            grants[job.id] = Grant(size, min(size, job.spec.workers_min), KEPT)
+            grants[job.id] = _wish(size, min(size, job.spec.workers_min), KEPT)
     for job in waiting:
-        grants.setdefault(job.id, Grant(job.spec.workers_initial, job.spec.workers_min, NEXT_IN_ORDER))
+        spec = job.spec
+        if spec.id not in grants:
+            grants[spec.id] = _wish(spec.workers_initial, spec.workers_min, NEXT_IN_ORDER)
     return grants
 
 
@@ -107,9 +112,9 @@ def _overdue(view: Snapshot, waiting: list[Job], running: list[Job], options: Dr
         highest = max((job.spec.priority for job in running), default=-inf)
         return [job for job in waiting if job.spec.priority > highest][:1]
     patience_s = _patience_s(options)
-    overdue = [job for job in waiting if job.waited_s(view.now_s) >= patience_s]
+    overdue = list(takewhile(lambda job: job.waited_s(view.now_s) >= patience_s, waiting))  # they come first
     if options.variant is Variant.PROTOTYPE:
-        overdue.sort(key=lambda job: (job.spec.workers_min, _queue_order(job)))
+        overdue.sort(key=smallest_size)
     return overdue
 
 
@@ -135,31 +140,23 @@ def _next_wake(
     moments: list[float] = []
     if options.variant is not Variant.ERUDITE:
         patience_s = _patience_s(options)
-        moments = [job.waiting_since_s + patience_s for job in waiting if job.waiting_since_s is not None]
+        next_up = next((job for job in waiting if job.waited_s(view.now_s) < patience_s), None)
+        if next_up is not None and next_up.waiting_since_s is not None:
+            moments.append(next_up.waiting_since_s + patience_s)
         can_grow = any(job.size < job.spec.workers_max for job in running)
         if can_grow and urgent is None and memory.last_action_s is not None:
             moments.append(memory.last_action_s + options.grow_after_s)
     return min((moment for moment in moments if moment > view.now_s), default=None)
 
 
-def _queue_order(job: Job) -> tuple[float, float, str]:
-    return (job.waiting_since_s if job.waiting_since_s is not None else inf, *arrival_order(job))
+_wish = lru_cache(maxsize=4096)(Grant)  # the same few over and over again
 
 
-def _priority_order(job: Job) -> tuple[float, float, float, float, str]:
-    """Erudite: higher priority first, then the larger request."""
+def _by_wait(job: Job) -> float:
+    return inf if job.waiting_since_s is None else job.waiting_since_s
+
+
+def _by_priority(job: Job) -> tuple[int, int, float]:
+    """Erudite: higher priority first, then the larger request, then whoever waits longer."""
     spec = job.spec
-    whole = spec.request.times(spec.workers_initial).plus(spec.fixed_request)
-    return (-spec.priority, -(whole.cpu_milli + whole.memory_bytes), *_queue_order(job))
-
-
-def _started_order(job: Job) -> tuple[float, float, str]:
-    return (job.started_s if job.started_s is not None else inf, *arrival_order(job))
-
-
-_QUEUES: dict[Variant, Callable[[Job], tuple[float | str, ...]]] = {
-    Variant.DRAGON: _queue_order,
-    Variant.BALANCED: _queue_order,
-    Variant.ERUDITE: _priority_order,
-    Variant.PROTOTYPE: _queue_order,
-}
+    return (-spec.priority, -(spec.asked_request.cpu_milli + spec.asked_request.memory_bytes), _by_wait(job))

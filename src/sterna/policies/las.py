@@ -26,9 +26,8 @@ from sterna.model.jobs import Job
 from sterna.model.resources import Currency
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, PolicyMemory, Target
-from sterna.model.why import NEXT_IN_ORDER
 from sterna.policies.options import option, shown
-from sterna.policies.sharing import contenders, initial_size, price
+from sterna.policies.sharing import contenders, initial_size, whole
 from sterna.policies.tiresias import LOWER_QUEUE, SLACK, service_rate
 
 
@@ -100,7 +99,7 @@ def _queues(view: Snapshot, options: LasOptions) -> list[list[_Seat]]:
         entry = remembered.get(job.spec.id)
         queue, place = 0, inf
         if entry is not None:
-            queue, place = min(last, int(entry.get("queue", 0))), entry.get("place", inf)
+            queue, place = min(last, max(0, int(entry.get("queue", 0)))), entry.get("place", inf)
         if queue or job.size or job.gpu_s:
             before, queue = queue, _moved(job, queue, entry, now_s, options)
             place = place if queue == before else inf
@@ -121,15 +120,14 @@ def _walk(
     passed_over: list[_Seat] = []
     for seat in seats:
         job = seat[2]
-        if room or not job.spec.request[scarce]:
-            workers = initial_size(job)
-            cost = price(job, workers, currency)
-            if cost <= room:
-                grants[job.spec.id] = Grant(workers, workers, NEXT_IN_ORDER)
-                room -= cost
-                held.append(seat)
-                continue
-        passed_over.append(seat)
+        spec = job.spec
+        cost = spec.asked_request[scarce]
+        if cost <= room:
+            grants[spec.id] = whole(spec.size_asked)
+            room -= cost
+            held.append(seat)
+        else:
+            passed_over.append(seat)
     return held, passed_over, room
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, JobSpec
-from sterna.model.resources import Currency
+from sterna.model.resources import Currency, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant
 from sterna.model.why import NEXT_IN_ORDER, SPARE_ROOM
@@ -40,6 +40,11 @@ smallest_size: Callable[[Job], int] = attrgetter("spec.workers_min")
 initial_size: Callable[[Job], int] = attrgetter("spec.size_asked")
 largest_size: Callable[[Job], int] = attrgetter("spec.size_largest")
 
+_REQUESTS: dict[Callable[[Job], int], Callable[[Job], Resources]] = {  # what these sizes take, fixed roles included
+    smallest_size: attrgetter("spec.min_request"),
+    initial_size: attrgetter("spec.asked_request"),
+    largest_size: attrgetter("spec.largest_request"),
+}
 SIZES: dict[Size, Callable[[Job], int]] = {
     Size.MIN: smallest_size,
     Size.INITIAL: initial_size,
@@ -77,15 +82,11 @@ def whole_or_nothing(
     if len(order) >= _LONG and not strict:
         return _whole_or_nothing_at_once(order, room, currency, size_of)
     grants: dict[JobId, Grant] = {}
-    free = room
+    free, request_of = room, _REQUESTS[size_of]
     for job in order:
-        spec = job.spec
-        workers = size_of(job)
-        cost = spec.request[currency] * workers
-        if spec.fixed:
-            cost += spec.fixed_request[currency]
+        cost = request_of(job)[currency]
         if cost <= free:
-            grants[spec.id] = _whole(workers)
+            grants[job.spec.id] = whole(size_of(job))
             free -= cost
         elif strict and cost <= room:
             break
@@ -116,12 +117,10 @@ def _whole_or_nothing_at_once(
 
     Jobs are looked at in the order they lie in memory, and of the sorted ones only those that get something.
     """
-    costs = np.array(
-        [size_of(job) * (spec := job.spec).request[currency] + spec.fixed_request[currency] for job in jobs], np.int64
-    )
+    costs = np.array([request[currency] for request in map(_REQUESTS[size_of], jobs)], np.int64)
     taken, room = _taken(costs if order is None else costs[order], room)
     places = taken if order is None else order[taken]
-    return {(job := jobs[place]).spec.id: _whole(size_of(job)) for place in places.tolist()}, room
+    return {(job := jobs[place]).spec.id: whole(size_of(job)) for place in places.tolist()}, room
 
 
 def _taken(costs: npt.NDArray[np.int64], room: int) -> tuple[npt.NDArray[np.int64], int]:
@@ -142,8 +141,8 @@ def _taken(costs: npt.NDArray[np.int64], room: int) -> tuple[npt.NDArray[np.int6
 
 
 @lru_cache(maxsize=4096)
-def _whole(workers: int) -> Grant:
-    """The same few grants are given over and over again."""
+def whole(workers: int) -> Grant:
+    """So many workers or none. Kept, because the same few grants are given over and over again."""
     return Grant(workers, workers, NEXT_IN_ORDER)
 
 

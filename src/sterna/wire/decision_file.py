@@ -18,10 +18,11 @@ from sterna.model.events import (
     NodeJoined,
     NodeLost,
 )
-from sterna.model.jobs import Job
+from sterna.model.jobs import Job, Role
 from sterna.model.plan import Action, Decision, Grow, Outcome
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because
+from sterna.planner.reasons import Reasons
 from sterna.wire.snapshot_text import API_VERSION, memory_record, workers_record
 
 Record = dict[str, Any]
@@ -29,6 +30,7 @@ Record = dict[str, Any]
 
 def decision_record(view: Snapshot, decision: Decision) -> Record:
     """In the order in which a reader asks: who gets how much, where, what is done about it, and why."""
+    reasons = Reasons(view, decision)
     return {
         "apiVersion": API_VERSION,
         "kind": "Decision",
@@ -44,7 +46,7 @@ def decision_record(view: Snapshot, decision: Decision) -> Record:
             {"afterRelease": step.after_release, "actions": [action_record(action) for action in step.actions]}
             for step in decision.steps
         ],
-        "jobs": [_verdict(job, decision) for job in view.jobs],
+        "jobs": [_verdict(job, decision, reasons) for job in view.jobs],
         "memory": memory_record(decision.memory),
     }
 
@@ -88,8 +90,8 @@ def event_record(event: Event) -> Record:
     return {"event": type(event).__name__, "atSeconds": event.at_s, **about}
 
 
-def _verdict(job: Job, decision: Decision) -> Record:
+def _verdict(job: Job, decision: Decision, reasons: Reasons) -> Record:
     """What becomes of one job, the elastic workers counted."""
     wanted = decision.layout.workers_of(job.id)
-    sizes = {"workersNow": job.size, "workersNext": len(wanted) - (job.spec.fixed_count if wanted else 0)}
-    return {"job": job.id, "phase": job.phase, **sizes, **because_record(decision.because_of(job.id))}
+    sizes = {"workersNow": job.size, "workersNext": sum(worker.role is Role.WORKER for worker in wanted)}
+    return {"job": job.id, "phase": job.phase, **sizes, **because_record(reasons.of(job))}

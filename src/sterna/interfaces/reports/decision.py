@@ -7,11 +7,13 @@ from sterna.interfaces.reports.tables import Emphasis, aligned
 from sterna.model.jobs import Job, Role, Worker
 from sterna.model.plan import Action, Decision, Grow
 from sterna.model.snapshot import Snapshot
+from sterna.planner.reasons import Reasons
 
 
 def decision_text(view: Snapshot, decision: Decision, *, policy: str, strong: Emphasis = str) -> str:
     """The answer of `sterna decide`. Jobs in order of submission, so that two runs can be compared line by line."""
-    rows = [_row(job, decision) for job in view.jobs]
+    reasons = Reasons(view, decision)
+    rows = [_row(job, decision, reasons) for job in view.jobs]
     parts = [
         f"{policy}: {len(view.jobs)} jobs, {len(view.nodes)} nodes, snapshot {view.revision} at {view.now_s:g} s",
         aligned(("job", "now", "granted", "will be", "where", "why"), rows, left=6, strong=strong),
@@ -22,11 +24,11 @@ def decision_text(view: Snapshot, decision: Decision, *, policy: str, strong: Em
     return "\n\n".join(parts)
 
 
-def _row(job: Job, decision: Decision) -> tuple[str, ...]:
+def _row(job: Job, decision: Decision, reasons: Reasons) -> tuple[str, ...]:
     """`granted` is the policy's word, `will be` what placement could make of it."""
     grant = decision.target.grants.get(job.id)
     wanted = decision.layout.workers_of(job.id)
-    because = decision.because_of(job.id)
+    because = reasons.of(job)
     words = f"{because.why}: {because.sentence}"
     sizes = (str(job.size), str(grant.workers if grant else 0), str(_elastic(wanted)))
     return (job.id, *sizes, _where(wanted, job) or "-", words)
