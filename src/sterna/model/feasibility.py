@@ -10,6 +10,8 @@ from sterna.model.why import Because, Why
 def too_big_for_pool(view: Snapshot) -> list[Job]:
     """Waiting jobs whose least request is above all that the pool has, guests aside."""
     currency, capacity = view.currency, view.cluster.capacity
+    if view.largest_minimum[currency] <= capacity:
+        return []
     return [job for job in view.jobs if job.spec.min_request[currency] > capacity and not job.size]
 
 

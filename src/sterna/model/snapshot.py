@@ -11,7 +11,7 @@ from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.nodes import Cluster, Guest, Node
-from sterna.model.resources import Currency
+from sterna.model.resources import NOTHING, Currency, Resources
 from sterna.model.target import PolicyMemory
 
 
@@ -55,19 +55,39 @@ class Snapshot:
             seed=seed,
         )
 
-    def prepared(self, *, by_id: Mapping[JobId, Job]) -> "Snapshot":
-        """The same snapshot with what an engine keeps up to date anyway, so that it need not be worked out."""
-        self.__dict__["by_id"] = by_id
+    def prepared(self, **known: object) -> "Snapshot":
+        """The same snapshot with what an engine keeps up to date anyway, so that it need not be worked out.
+
+        By name any of the properties below that say "an engine may know".
+        """
+        self.__dict__.update(known)
         return self
 
     @cached_property
     def by_id(self) -> Mapping[JobId, Job]:
+        """An engine may know."""
         return {job.spec.id: job for job in self.jobs}
 
     @cached_property
     def holding(self) -> tuple[Job, ...]:
-        """Jobs that take room, be it by workers that are leaving."""
+        """Jobs that take room, be it by workers that are leaving; in any order. An engine may know."""
         return tuple([job for job in self.jobs if job.workers or job.leaving])  # a list is faster than a generator
+
+    @cached_property
+    def wanting(self) -> tuple[Job, ...]:
+        """Jobs that take part in sharing out, by (submission, id). An engine may know."""
+        return tuple([job for job in self.jobs if job.wants_workers])
+
+    @cached_property
+    def accelerators_named(self) -> frozenset[str | None]:
+        """Accelerators that jobs ask for, None among them if some take any. An engine may know, or name more."""
+        return frozenset([job.spec.accelerator for job in self.jobs])
+
+    @cached_property
+    def largest_minimum(self) -> Resources:
+        """In each resource the most that any job needs to start. An engine may know, or say more."""
+        requests = [job.spec.min_request for job in self.jobs] or [NOTHING]
+        return Resources(*map(max, zip(*requests, strict=True)))
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -22,7 +22,17 @@ MEMORY_DIFFERS = -1
 class Frame:
     """Nodes by position, which is the order of their ids. Its answers are kept: almost all jobs ask the same."""
 
-    __slots__ = ("_admitting", "_keepers", "bits", "card_bytes", "gpus", "index", "nodes", "uniform_bytes")
+    __slots__ = (
+        "_admitting",
+        "_keepers",
+        "bits",
+        "card_bytes",
+        "found_sound",
+        "gpus",
+        "index",
+        "nodes",
+        "uniform_bytes",
+    )
 
     def __init__(self, cluster: Cluster) -> None:
         self.nodes = cluster.nodes
@@ -34,6 +44,7 @@ class Frame:
         self.gpus: list[int] = [
             min(len(bits), node.allocatable.whole_gpus) for node, bits in zip(self.nodes, self.bits, strict=True)
         ]
+        self.found_sound = False  # has everything on these nodes been seen to fit? Only what is not ours can undo that
         self._admitting: dict[tuple[object, ...], Mask] = {}
         self._keepers: dict[tuple[Toleration, ...], frozenset[NodeId]] = {}
 

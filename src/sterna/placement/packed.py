@@ -23,7 +23,7 @@ from sterna.placement.shrinking import belongs, shrunk
 
 def packed(view: Snapshot, target: Target) -> Layout:
     jobs = view.by_id
-    room, workers, becauses = staying(view, jobs, target.grants)
+    room, workers, becauses = staying(view, jobs, target.grants, idle=True)
     for job_id in [job_id for job_id in workers if job_id in becauses]:
         job, grant = jobs[job_id], target.grants[job_id]
         placed = seated(room, job.spec, workers[job_id], grant)
@@ -39,11 +39,13 @@ def packed(view: Snapshot, target: Target) -> Layout:
 
 
 def staying(
-    view: Snapshot, jobs: Mapping[JobId, Job], grants: Mapping[JobId, Grant]
+    view: Snapshot, jobs: Mapping[JobId, Job], grants: Mapping[JobId, Grant], *, idle: bool = False
 ) -> tuple[Room, dict[JobId, tuple[Worker, ...]], dict[JobId, Because]]:
     """What every job that is to have workers keeps, in the order of the grants, and the room that holds just that.
 
     Jobs that are not settled yet, as they start, change or lost a worker, have a reason; the others are as they were.
+    With `idle` the room may stay empty if nobody has one: then nobody will ask, and nodes that were found to hold what
+    is on them once hold it still, since guests and cards that come or go make another cluster.
     """
     frame = frame_of(view.cluster)
     workers: dict[JobId, tuple[Worker, ...]] = {}
@@ -57,6 +59,8 @@ def staying(
             workers[job_id] = held
         else:
             workers[job_id], becauses[job_id] = _kept(frame, job, grant) if held else ((), grant.because)
+    if idle and not becauses and frame.found_sound:
+        return Room.bare(frame), workers, becauses
     room = Room.empty(frame)
     for job_id, kept in workers.items():
         if kept:
@@ -101,6 +105,7 @@ def _let_go(
         if remaining is not kept:
             room.release(spec, set(kept).difference(remaining))
             workers[job_id] = remaining
+    room.frame.found_sound = not overfull
     if not overfull:
         return
     for job_id, leaving in crowded_out(room, jobs, workers).items():

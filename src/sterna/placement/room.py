@@ -49,6 +49,11 @@ class Room:
         return Room(self.frame, cpu=self.cpu.copy(), memory=self.memory.copy(), cards=self.cards.copy())
 
     @staticmethod
+    def bare(frame: Frame) -> "Room":
+        """`empty` for those who will put nothing into it."""
+        return _left_by_guests(frame)
+
+    @staticmethod
     def of(view: Snapshot, *, leaving: bool = False) -> "Room":
         """What is free now. With `leaving`, workers that were told to go and are not gone take room as well."""
         room = Room.empty(frame_of(view.cluster))

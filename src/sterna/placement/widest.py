@@ -30,8 +30,8 @@ def widest_smallest_first(view: Snapshot, target: Target) -> Layout:
 
 
 def _placed(view: Snapshot, target: Target, order: Callable[[list[JobId]], Iterable[JobId]]) -> Layout:
-    jobs = {job.spec.id: job for job in view.jobs}
-    room, workers, becauses = staying(view, jobs, target.grants)
+    jobs = view.by_id
+    room, workers, becauses = staying(view, jobs, target.grants, idle=True)
     changing = [job_id for job_id in workers if job_id in becauses]
     for job_id in changing:
         room.release(jobs[job_id].spec, workers[job_id])

@@ -17,7 +17,7 @@ _LAST_ACTION = "last_action_s"
 def pools_of(view: Snapshot) -> list[tuple[str, Snapshot]]:
     """The snapshot cut into pools, by accelerator; the whole of it where there is only one."""
     accelerators = view.cluster.accelerators
-    if len(accelerators) == 1 and {job.spec.accelerator for job in view.jobs} <= {None, accelerators[0]}:
+    if len(accelerators) == 1 and view.accelerators_named <= {None, accelerators[0]}:
         return [(accelerators[0], view)]
     clusters = {name: Cluster(tuple(node for node in view.nodes if node.accelerator == name)) for name in accelerators}
     members: dict[str, list[Job]] = {name: [] for name in accelerators}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sterna.model.jobs import Job, Worker
 from sterna.model.layout import Layout
 from sterna.model.plan import Grow, Shrink, Step
-from sterna.model.snapshot import Snapshot
+from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import Target
 
 
@@ -23,8 +23,8 @@ def changes(view: Snapshot, target: Target, layout: Layout) -> Changes:
     shrinks: list[Shrink] = []
     grows: list[Grow] = []
     placed, by_id = layout.workers, view.by_id
-    starting = [job for job_id in placed if not (job := by_id[job_id]).workers and not job.leaving]
-    for job in (*view.holding, *starting):  # whoever neither has nor gets anything is not even looked at
+    letting_go = [job for job in view.holding if job.workers and job.spec.id not in placed]
+    for job in (*letting_go, *[by_id[job_id] for job_id in placed]):  # nobody else has or gets anything
         held = job.workers
         job_id = job.spec.id
         wanted = placed.get(job_id, ())
@@ -52,8 +52,8 @@ def ordered_steps(view: Snapshot, change: Changes, *, counted: bool) -> tuple[St
     then what needs the room that is being let go of. So unrelated jobs do not wait for somebody's grace period.
     """
     jobs = view.by_id
-    shrinks = sorted(change.shrinks, key=lambda action: bool(action.to))
-    grows = sorted(change.grows, key=lambda action: jobs[action.job_id].size > 0)
+    shrinks = sorted(change.shrinks, key=lambda action: (bool(action.to), *arrival_order(jobs[action.job_id])))
+    grows = sorted(change.grows, key=lambda action: jobs[action.job_id].size > 0)  # else in the order of the grants
     steps = [Step(tuple(shrinks), after_release=False)] if shrinks else []
     if not grows:
         return tuple(steps)

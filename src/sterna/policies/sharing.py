@@ -30,7 +30,7 @@ class Size(StrEnum):
 
 def contenders(view: Snapshot) -> list[Job]:
     """Jobs that take part in sharing out, by (submission, id)."""
-    return [job for job in view.jobs if job.wants_workers]
+    return list(view.wanting)
 
 
 # First come, first served as in AFS: by when a job last went from nothing to something, then whoever waits.

@@ -72,6 +72,9 @@ class SimulatedEngine:
         self.wake_s: float | None = None
         self.jobs: dict[JobId, Job] = {}  # in order of arrival, as the snapshot wants them
         self.live: dict[JobId, LiveJob] = {}
+        self._holding: dict[JobId, Job] = {}  # those that take room
+        self._accelerators: frozenset[str | None] = frozenset()  # that any job so far asked for
+        self._largest_minimum = NOTHING  # of any job so far, in each resource
         self.unpredictable: dict[JobId, None] = {}  # running jobs whose finish is found only by advancing them
         self.gpus_used = 0.0
         self.running = 0
@@ -110,7 +113,13 @@ class SimulatedEngine:
             memory=self.memory,
             reserved=sum([pod.request[self.cluster.currency] for pod in self.serving]),
         )
-        return view.prepared(by_id=self.jobs.copy())
+        return view.prepared(
+            by_id=self.jobs.copy(),
+            holding=tuple(self._holding.values()),
+            wanting=view.jobs,  # nobody is suspended here
+            accelerators_named=self._accelerators,
+            largest_minimum=self._largest_minimum,
+        )
 
     def arrive(self, simulated: SimulatedJob) -> None:
         training = simulated.training
@@ -123,6 +132,8 @@ class SimulatedEngine:
             restart_s=simulated.restart_s if simulated.restart_s is not None else self._costs.rescale_s,
         )
         self.jobs[job.spec.id] = job
+        self._accelerators |= {job.spec.accelerator}
+        self._largest_minimum = Resources(*map(max, self._largest_minimum, job.spec.min_request))
         self.live[job.spec.id] = LiveJob(training, simulated.restart_s)
 
     def commit(self) -> bool:
@@ -160,6 +171,7 @@ class SimulatedEngine:
 
     def record(self, job_id: JobId, finished_s: float | None, *, refused: str = "") -> JobRecord:
         job, live = self.jobs.pop(job_id), self.live.pop(job_id)
+        self._holding.pop(job_id, None)
         self.unpredictable.pop(job_id, None)
         spec = job.spec
         return JobRecord(
@@ -182,7 +194,7 @@ class SimulatedEngine:
         """Workers that were told to go are gone."""
         job = self.jobs.get(job_id)
         if job is not None and job.leaving:
-            self.jobs[job_id] = job.but(leaving=())
+            self._keep(job.but(leaving=()))
 
     def change_node(self, event: NodeEvent) -> None:
         nodes = dict(self.cluster.by_id)
@@ -234,13 +246,22 @@ class SimulatedEngine:
             return Outcome(action, Held.BEGUN)
         return Outcome(action, Held.DONE)
 
+    def _keep(self, job: Job) -> Job:
+        job_id = job.spec.id
+        self.jobs[job_id] = job
+        if job.workers or job.leaving:
+            self._holding[job_id] = job
+        else:
+            self._holding.pop(job_id, None)
+        return job
+
     def _settle(self, job_id: JobId) -> float | None:
         """Bring the job's counters to now; the moment it finished, if it did."""
         job = self.jobs[job_id]
         if not job.size or self.now_s <= job.as_of_s:
             return None
         changes, done_s = self._progress(job, self.live[job_id])
-        self.jobs[job_id] = job.but(**changes)
+        self._keep(job.but(**changes))
         return done_s
 
     def _progress(self, job: Job, live: LiveJob) -> tuple[dict[str, object], float | None]:
@@ -287,8 +308,7 @@ class SimulatedEngine:
             changes["leaving"] = job.leaving + gone
             self._on_leaving(job_id)
         self._close_segment(job, live)
-        job = job.but(**changes)
-        self.jobs[job_id] = job
+        job = self._keep(job.but(**changes))
         self.gpus_used += job.service_rate
         live.version += 1
         self._foretell(job, live)
@@ -356,12 +376,12 @@ class SimulatedEngine:
             live.lost_gpu_s += lost_s * job.service_rate
             left = tuple(worker for worker in job.workers if worker.node != node_id)
             leaving = tuple(worker for worker in job.leaving if worker.node != node_id)
-            self.jobs[job_id] = job.but(units_left=live.training.units_left, leaving=leaving)
+            self._keep(job.but(units_left=live.training.units_left, leaving=leaving))
             if left != job.workers:
                 self._hold(job_id, left if self._can_go_on(job, left) else ())
                 still = self.jobs[job_id]
                 gone = tuple(worker for worker in still.leaving if worker.node != node_id)
-                self.jobs[job_id] = still.but(leaving=gone)
+                self._keep(still.but(leaving=gone))
 
     @staticmethod
     def _can_go_on(job: Job, workers: tuple[Worker, ...]) -> bool:
