@@ -200,12 +200,23 @@ def carried_out(view: Snapshot, decision: Decision) -> Snapshot:
 
 
 def one_event(view: Snapshot, number: int) -> Snapshot:
-    """One running job ends and one new job comes."""
+    """One running job ends and one new job comes, and an engine that was there all the time takes its snapshot."""
     ending = next(job for job in view.jobs if job.workers)
     chance = random.Random(number)
     newest = _job(chance, 900_000 + number)
     newest = newest.but(spec=replace(newest.spec, submitted_s=view.now_s), waiting_since_s=view.now_s)
-    return replace(view, jobs=(*(job for job in view.jobs if job is not ending), newest))
+    return as_an_engine_sees_it(replace(view, jobs=(*(job for job in view.jobs if job is not ending), newest)))
+
+
+def as_an_engine_sees_it(view: Snapshot) -> Snapshot:
+    """With what an engine keeps up to date from event to event, so that its cycles need not work it out."""
+    return view.prepared(
+        by_id={job.id: job for job in view.jobs},
+        holding=tuple(job for job in view.jobs if job.workers),
+        wanting=view.jobs,
+        accelerators_named=view.accelerators_named,
+        largest_minimum=view.largest_minimum,
+    )
 
 
 def growth(rows: list[Row]) -> dict[str, float]:
