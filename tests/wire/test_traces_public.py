@@ -1,7 +1,5 @@
 """The public trace files, where they are at hand: how many rows each has, and facts that are known of them."""
 
-import time
-
 import pytest
 
 from sterna.wire.traces.reading import read_trace
@@ -48,15 +46,12 @@ def test_all_itp_clusters_together_have_the_jobs_that_were_published():
     assert all(min(row.submitted_s for row in trace.rows) == 0 for trace in traces)
 
 
-def test_all_of_philly_is_read_in_a_moment():
+def test_all_of_philly_is_read():
     path = trace_path("philly/philly_jobs.csv")
-    begin = time.process_time()
     trace = read_trace(path)
-    took_s = time.process_time() - begin
     assert (len(trace.rows), trace.problems) == (82_247, ())
     assert min(row.submitted_s for row in trace.rows) == 0
     assert sum(row.workers == 1 for row in trace.rows) / len(trace.rows) == pytest.approx(0.93, abs=0.01)
-    assert took_s < 4  # about 0.9 s where nothing else runs
 
 
 def test_muri_in_milliseconds_and_in_seconds_is_the_same_trace():
