@@ -5,6 +5,7 @@ Made once per cluster, since one cluster serves many snapshots. How much room is
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ class Frame:
         "found_sound",
         "gpus",
         "index",
+        "latest_room",
         "nodes",
         "uniform_bytes",
     )
@@ -44,6 +46,7 @@ class Frame:
         self.gpus: list[int] = [
             min(len(bits), node.allocatable.whole_gpus) for node, bits in zip(self.nodes, self.bits, strict=True)
         ]
+        self.latest_room: Any = None  # kept by `room.py` from one layout to the next
         self.found_sound = False  # has everything on these nodes been seen to fit? Only what is not ours can undo that
         self._admitting: dict[tuple[object, ...], Mask] = {}
         self._keepers: dict[tuple[Toleration, ...], frozenset[NodeId]] = {}

@@ -17,7 +17,7 @@ from sterna.model.why import Because, Why
 from sterna.placement.crowding import crowded_out
 from sterna.placement.frame import Frame, frame_of
 from sterna.placement.packing import nowhere, seated
-from sterna.placement.room import Room
+from sterna.placement.room import Room, holding
 from sterna.placement.shrinking import belongs, shrunk
 
 
@@ -61,10 +61,7 @@ def staying(
             workers[job_id], becauses[job_id] = _kept(frame, job, grant) if held else ((), grant.because)
     if idle and not becauses and frame.found_sound:
         return Room.bare(frame), workers, becauses
-    room = Room.empty(frame)
-    for job_id, kept in workers.items():
-        if kept:
-            room.hold(jobs[job_id].spec, kept)
+    room = holding(frame, jobs, workers)
     _let_go(room, jobs, grants, workers, becauses)
     return room, workers, becauses
 

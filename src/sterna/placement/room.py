@@ -4,14 +4,15 @@ A `Room` changes as workers are put on it, and lives inside one call only. It ch
 which node is better is the placements' question, which nodes are allowed at all is `frame.py`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sterna.model.ids import DeviceId
-from sterna.model.jobs import JobSpec, Worker
+from sterna.model.ids import DeviceId, JobId
+from sterna.model.jobs import Job, JobSpec, Worker
 from sterna.model.resources import WHOLE_GPU_MILLI, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.placement.cards import Cards
@@ -269,3 +270,32 @@ def _left_by_guests(frame: Frame) -> Room:
         free[:] = [max(0, left) for left in free]
     room.cards.forgive()
     return room
+
+
+class _Held(NamedTuple):
+    """The latest room of a frame with what it holds; brought up to date rather than made anew."""
+
+    by_job: dict[JobId, tuple[JobSpec, tuple[Worker, ...]]]
+    room: Room
+
+
+def holding(frame: Frame, jobs: Mapping[JobId, Job], workers: Mapping[JobId, tuple[Worker, ...]]) -> Room:
+    """A room in which these workers are, for the caller to change.
+
+    From one cycle to the next few of thousands come or go, so the latest room is kept and only the difference is
+    applied. Not where nodes are overfull: there, who came first matters for who has which card.
+    """
+    known: _Held | None = frame.latest_room if frame.found_sound else None
+    if known is None:
+        known = frame.latest_room = _Held({}, Room.empty(frame))
+    by_job, room = known
+    for job_id, (spec, held) in tuple(by_job.items()):
+        if workers.get(job_id) is not held or jobs[job_id].spec is not spec:
+            room.release(spec, held)
+            del by_job[job_id]
+    for job_id, kept in workers.items():
+        if kept and job_id not in by_job:
+            spec = jobs[job_id].spec
+            room.hold(spec, kept)
+            by_job[job_id] = (spec, kept)
+    return Room(frame, cpu=room.cpu.copy(), memory=room.memory.copy(), cards=room.cards.copy())
