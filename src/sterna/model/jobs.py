@@ -202,9 +202,6 @@ class Job:
         elapsed = max(0.0, now_s - self.as_of_s)
         return self.gpu_s_since_start + self.service_rate * elapsed if self.size else self.gpu_s_since_start
 
-    def executed_s(self, now_s: float) -> float:
-        return self.ran_s + max(0.0, now_s - self.as_of_s) if self.size else self.ran_s
-
     def units_left_at(self, now_s: float) -> float:
         """Work left; infinite if nobody knows, never below 0."""
         left = self.units_left

@@ -36,10 +36,6 @@ class Resources(NamedTuple):
     def whole_gpus(self) -> int:
         return self.gpu_milli // WHOLE_GPU_MILLI
 
-    @property
-    def is_nothing(self) -> bool:
-        return not any(self)
-
 
 NOTHING = Resources()
 
