@@ -93,6 +93,6 @@ def test_asking_for_what_is_there_changes_nothing(name, seed):
 
 
 def test_an_unknown_placement_lists_what_there_is():
-    with pytest.raises(InvalidRequest, match="packed, repack, widest"):
+    with pytest.raises(InvalidRequest, match="packed, repack, repack-by-lot, widest"):
         placement("tetris")
     assert all(placement(name) is place for name, place in PLACEMENTS.items())

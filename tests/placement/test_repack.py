@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from sterna.model.why import NEXT_IN_ORDER, Because, Why
 from sterna.placement.binding import bound
 from sterna.placement.frame import frame_of
 from sterna.placement.packing import best_fit_decreasing
-from sterna.placement.repack import repack
+from sterna.placement.repack import repack, repack_by_lot
 from sterna.placement.room import Room
 from tests.placement.asking import ask, where, worker
 from tests.placement.checking import assert_no_node_is_overfull, moved_workers
@@ -206,3 +207,20 @@ def test_guests_are_packed_around():
     guest = Guest("web", Resources(gpu_milli=3000))
     view = cluster(nodes=[node("n1", gpus=4, guests=(guest,)), node("n2", gpus=4)], jobs=[job("a", needs=5)])
     assert where(repack(view, ask(a=5))) == {"a": ["n2"] * 4 + ["n1"]}
+
+
+def test_ties_by_lot_are_drawn_from_the_seed_anew_at_every_moment():
+    """Six jobs of two in three nodes of four, and a seventh comes: who shares a node with whom is chance."""
+    jobs = [job(f"j{at}", needs=2, on=[f"n{at // 2}"] * 2) for at in range(5)] + [job("new", needs=2)]
+    view = cluster(nodes=[node(f"n{at}", gpus=4) for at in range(3)], jobs=jobs)
+    target = ask(**{each.id: 2 for each in jobs})
+    views = [replace(view, seed=seed, now_s=now_s) for seed in range(5) for now_s in (0.0, 120.0)]
+    layouts = [repack_by_lot(each, target) for each in views]
+    assert layouts == [repack_by_lot(each, target) for each in views]
+    assert len({str(where(layout)) for layout in layouts[::2]}) > 1  # by seed
+    assert len({str(where(layout)) for layout in layouts[:2]}) > 1  # by moment
+    for each, layout in zip(views, layouts, strict=True):
+        assert_no_node_is_overfull(each, layout)
+        assert sorted(map(len, layout.workers.values())) == [2] * 6
+    assert moved_workers(view, repack(view, target)) == 0
+    assert max(moved_workers(each, layout) for each, layout in zip(views, layouts, strict=True)) > 0

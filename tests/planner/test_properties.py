@@ -20,6 +20,8 @@ VARIANTS = [
     *((entry.name, {}) for entry in ENTRIES),
     *(("dragon", {"variant": variant}) for variant in ("balanced", "erudite", "prototype")),
     ("afs-l", {"variant": "voda"}),
+    ("tiresias", {"promotion": "voda"}),
+    ("elastic-tiresias", {"promotion": "voda"}),
     ("elastic-fifo", {"variant": "afs"}),
 ]
 PLACEMENTS = ("repack", "widest")

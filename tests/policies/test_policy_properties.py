@@ -23,6 +23,8 @@ VARIANTS: Variants = [(entry.name, {}) for entry in ENTRIES if entry.name not in
     ("srtf", {"size": "min"}),
     ("srsf", {"size": "initial"}),
     ("afs-l", {"variant": "voda"}),
+    ("tiresias", {"promotion": "voda"}),
+    ("elastic-tiresias", {"promotion": "voda"}),
 ]
 ELASTIC = [(name, set_to) for name, set_to in VARIANTS if policy(name).entry.elastic and name != "optimus"]
 

@@ -1,5 +1,8 @@
 """Ways of sharing out that several policies have in common."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.lifecycle import Phase
 from sterna.model.resources import Currency
+from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant
 from sterna.policies.sharing import (
     contenders,
@@ -38,6 +42,11 @@ def orders(draw: st.DrawFn) -> list[Job]:
     return jobs
 
 
+def with_room(jobs: list[Job], room: int) -> Snapshot:
+    """A snapshot with so many milli-GPU to share out."""
+    return replace(cluster(gpus=40, jobs=jobs), reserved=40_000 - room)
+
+
 def dealt_one_step_at_a_time(order: list[Job], grants: dict[JobId, Grant], room: int) -> tuple[dict[JobId, int], int]:
     held = {name: grant.workers for name, grant in grants.items()}
     moved = True
@@ -56,7 +65,7 @@ def dealt_one_step_at_a_time(order: list[Job], grants: dict[JobId, Grant], room:
 @settings(max_examples=150, deadline=None)
 @given(order=orders(), room=st.integers(0, 40_000))
 def test_spreading_in_bulk_equals_dealing_one_step_at_a_time(order, room):
-    grants, left = whole_or_nothing(order, room, Currency.GPU, smallest_size)
+    grants, left = whole_or_nothing(with_room(order, room), smallest_size)
     expected = dealt_one_step_at_a_time(order, grants, left)
     left = spread_spare_room([job for job in order if job.id in grants], grants, left, Currency.GPU)
     assert ({name: grant.workers for name, grant in grants.items()}, left) == expected
@@ -65,7 +74,7 @@ def test_spreading_in_bulk_equals_dealing_one_step_at_a_time(order, room):
 @settings(max_examples=100, deadline=None)
 @given(order=orders(), room=st.integers(0, 40_000))
 def test_filling_in_order_takes_the_largest_size_that_fits_each_time(order, room):
-    grants = fill_in_order(order, room, Currency.GPU)
+    grants = fill_in_order(with_room(order, room), np.arange(len(order)))
     for each in order:
         spec = each.spec
         grid = range(spec.workers_min, spec.workers_max + 1, spec.workers_step)

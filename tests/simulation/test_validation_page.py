@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from benchmarks.reference_rows import ROWS, ReferenceRow
-from benchmarks.validate import command, reference_lines, voda_lines
+from benchmarks.validate import command, reference_lines, voda_command, voda_lines
+from benchmarks.voda_testbed import POLICIES, as_voda_request
 from tests.traces import trace_path
 from typer.testing import CliRunner
 
+from sterna.compose import run_simulation
 from sterna.interfaces.cli.main import cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "validation.md").read_text()
@@ -46,8 +48,20 @@ def test_the_page_has_the_command_of_each_row(row):
 @pytest.mark.parametrize("row", rows(SMALL))
 def test_a_command_of_the_page_gives_the_number_of_its_row(row):
     traces = trace_path(row.trace.split("/")[0]).parent
-    words = shlex.split(command(row).replace("$STERNA_TRACES", shlex.quote(str(traces))))
+    assert row.holds("jct_avg_s", answered(command(row), traces)["jct_avg_s"])
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_command_of_the_page_is_one_of_the_runs_behind_b1(name):
+    testbed = trace_path("voda-testbed")
+    assert voda_command(name) in PAGE.splitlines()
+    run = run_simulation(as_voda_request(testbed, name)).result.summary()
+    assert answered(voda_command(name), testbed.parent)["jct_avg_s"] == pytest.approx(run.jct_avg_s)
+
+
+def answered(line: str, traces: Path) -> dict[str, float]:
+    """The summary that this command prints."""
+    words = shlex.split(line.replace("$STERNA_TRACES", shlex.quote(str(traces))))
     answer = CliRunner().invoke(cli, [*words[1:], "-o", "json"], catch_exceptions=False)
     assert answer.exit_code == 0, answer.stderr
-    summary = json.loads(answer.stdout)["summary"]
-    assert row.holds("jct_avg_s", summary["jct_avg_s"])
+    return dict(json.loads(answer.stdout)["summary"])

@@ -1,7 +1,8 @@
 """Voda's testbed: 24 jobs on 12 real GPUs, as its logs recorded them, against our execution model and policies."""
 
 import pytest
-from benchmarks.voda_testbed import POLICIES, agreement, measured, replayed, simulated
+from benchmarks.validate import ranked_as_measured
+from benchmarks.voda_testbed import POLICIES, agreement, as_voda, measured, replayed, simulated
 from tests.traces import trace_path
 
 
@@ -18,25 +19,20 @@ def test_p15_recorded_decisions_take_as_long_as_they_took(testbed, name):
     assert ours.makespan_s == pytest.approx(theirs.makespan_s, rel=0.03)
 
 
-def test_b1_voda_33_our_policies_rank_as_the_testbed_ranked_them(testbed):
+@pytest.mark.parametrize("name", POLICIES)
+def test_b1_with_vodas_defects_our_policies_take_as_long_as_the_testbed_took(testbed, name):
+    """Voda drew lots, so what is compared is the mean of 40 draws; one draw of elastic Tiresias varies by 4 %."""
+    assert as_voda(testbed, name).jct_mean_s == pytest.approx(measured(testbed, name).jct_avg_s, rel=0.10)
+
+
+def test_b1_voda_33_with_vodas_defects_our_policies_rank_as_the_testbed_ranked_them(testbed):
+    assert ranked_as_measured({name: as_voda(testbed, name).jct_mean_s for name in POLICIES})
+
+
+def test_b1_voda_33_without_them_they_rank_so_too_and_none_is_slower(testbed):
     ours = {name: simulated(testbed, name).jct_avg_s for name in POLICIES}
-    assert ours["AFS-L"] < ours["FfDLOptimizer"]
-    assert ours["AFS-L"] < ours["ElasticFIFO"]
-    assert ours["FfDLOptimizer"] == pytest.approx(ours["ElasticFIFO"], rel=0.05)
-    assert max(ours["FfDLOptimizer"], ours["ElasticFIFO"]) < ours["ElasticTiresias"]
-
-
-@pytest.mark.parametrize(
-    ("name", "within"),
-    [
-        ("AFS-L", 0.10),
-        ("FfDLOptimizer", 0.10),
-        ("ElasticFIFO", 0.10),
-        ("ElasticTiresias", 0.15),  # 5 % of it is the execution model's, see P15; `docs/validation.md` has the rest
-    ],
-)
-def test_b1_our_policies_take_about_as_long_as_the_testbed_took(testbed, name, within):
-    assert simulated(testbed, name).jct_avg_s == pytest.approx(measured(testbed, name).jct_avg_s, rel=within)
+    assert ranked_as_measured(ours)
+    assert all(ours[name] < as_voda(testbed, name).jct_mean_s for name in POLICIES)
 
 
 def test_b2_elastic_fifo_decides_as_voda_decided(testbed):

@@ -62,7 +62,7 @@ async def run_cycle(engine: Engine, size: Sizing, place: Placing, journal: Journ
     await engine.remember(decision)
     released = True
     for step in decision.steps:
-        if step.after_release and (not released or any(job.leaving for job in view.holding)):
+        if step.after_release and (not released or view.leaving):
             break  # workers are still leaving; the cycle that their going wakes will take up the rest
         outcomes = await engine.apply(step.actions)
         journal.happened(outcomes)

@@ -18,6 +18,19 @@ class InvalidRequest(SternaError):
         super().__init__(f"{field}: {_shown(value)} is not valid; expected {expected}")
 
 
+class NotFound(SternaError):
+    """There is no such thing, or no longer (exit 3, HTTP 404)."""
+
+    def __init__(self, kind: str, name: str, *, hint: str = "") -> None:
+        self.kind = kind
+        self.name = name
+        super().__init__(f"there is no {kind} {_shown(name)}" + (f"; {hint}" if hint else ""))
+
+
+class Conflict(SternaError):
+    """What is asked for contradicts what is there; the message says what, and what would do (exit 1, HTTP 409)."""
+
+
 class StaleView(SternaError):
     """The world moved on since the snapshot: look again. Normal, and not worth an error in a log."""
 

@@ -46,12 +46,13 @@ def slots_on(node: Node, request: Resources) -> int:
 
 def _shortage(nodes: list[Node], job: Job, slots: int, currency: Currency) -> tuple[tuple[str, int | float | str], ...]:
     spec = job.spec
-    largest = max((node.free_of_guests[currency] for node in nodes), default=0)
-    what = currency.name.lower()
+    most = Resources(*(max((node.free_of_guests[each] for node in nodes), default=0) for each in range(4)))
+    short = next((each for each in (2, 1, 0) if spec.request[each] > most[each]), int(currency))  # GPUs first
+    what = Resources._fields[short]
     return (
         ("nodes_that_admit_it", len(nodes)),
         ("workers_needed", spec.workers_min),
         ("workers_that_fit_there_beside_guests", slots),
-        (f"{what}_milli_each", spec.request[currency]),
-        (f"{what}_milli_on_the_largest_of_them", largest),
+        (f"{what}_each", spec.request[short]),
+        (f"{what}_on_the_largest_of_them", most[short]),
     )

@@ -80,6 +80,8 @@ class Node:
     @property
     def free_of_guests(self) -> Resources:
         """What is left for training; never negative, even if guests overbooked the node."""
+        if not self.guests and min(self.allocatable) >= 0:
+            return self.allocatable
         used = NOTHING
         for guest in self.guests:
             used = used.plus(guest.request)

@@ -6,6 +6,7 @@ Values only. Nothing here reads a clock, a socket or a file, and nothing here ch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
@@ -13,6 +14,9 @@ from sterna.model.jobs import Job
 from sterna.model.nodes import Cluster, Guest, Node
 from sterna.model.resources import NOTHING, Currency, Resources
 from sterna.model.target import PolicyMemory
+
+if TYPE_CHECKING:
+    from sterna.model.columns import Columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,14 @@ class Snapshot:
             seed=seed,
         )
 
+    @staticmethod
+    def as_known(**values: object) -> "Snapshot":
+        """All fields, in their order, and what an engine may know besides, taken as they are: for an engine that looks
+        thousands of times a second."""
+        view = object.__new__(Snapshot)
+        view.__dict__.update(values)
+        return view
+
     def prepared(self, **known: object) -> "Snapshot":
         """The same snapshot with what an engine keeps up to date anyway, so that it need not be worked out.
 
@@ -74,9 +86,34 @@ class Snapshot:
         return tuple([job for job in self.jobs if job.workers or job.leaving])  # a list is faster than a generator
 
     @cached_property
+    def holders(self) -> frozenset[JobId]:
+        """The ids of `holding`. An engine may know."""
+        return frozenset([job.spec.id for job in self.holding])
+
+    @cached_property
+    def held(self) -> Resources:
+        """What all workers together take, each counted as an elastic one. An engine may know."""
+        total = NOTHING
+        for job in self.holding:
+            total = total.plus(job.spec.request.times(len(job.workers)))
+        return total
+
+    @cached_property
+    def leaving(self) -> tuple[Job, ...]:
+        """Jobs with workers that were told to go and are not gone; in any order. An engine may know."""
+        return tuple([job for job in self.holding if job.leaving])
+
+    @cached_property
     def wanting(self) -> tuple[Job, ...]:
         """Jobs that take part in sharing out, by (submission, id). An engine may know."""
         return tuple([job for job in self.jobs if job.wants_workers])
+
+    @cached_property
+    def columns(self) -> "Columns":
+        """What is asked of every job that takes part, as arrays in the order of `wanting`. An engine may know."""
+        from sterna.model.columns import Columns  # here, so that reading a snapshot does not load NumPy
+
+        return Columns(self.wanting)
 
     @cached_property
     def accelerators_named(self) -> frozenset[str | None]:
@@ -88,6 +125,12 @@ class Snapshot:
         """In each resource the most that any job needs to start. An engine may know, or say more."""
         requests = [job.spec.min_request for job in self.jobs] or [NOTHING]
         return Resources(*map(max, zip(*requests, strict=True)))
+
+    @cached_property
+    def smallest_minimum(self) -> Resources:
+        """In each resource the least that any job needs to start. An engine may know, or say less."""
+        requests = [job.spec.min_request for job in self.jobs] or [NOTHING]
+        return Resources(*map(min, zip(*requests, strict=True)))
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -14,10 +14,21 @@ from sterna.model.target import Target
 
 
 def count_only(view: Snapshot, target: Target) -> Layout:
-    node = view.nodes[0].id if view.nodes else NodeId("")
-    return Layout({job_id: _anywhere(node, grant[0]) for job_id, grant in target.grants.items() if grant[0]})
+    somewhere = _Somewhere.on(view.nodes[0].id if view.nodes else NodeId(""))
+    return Layout({job_id: somewhere[grant[0]] for job_id, grant in target.grants.items() if grant[0]})
 
 
-@lru_cache(maxsize=4096)
-def _anywhere(node: NodeId, count: int) -> tuple[Worker, ...]:
-    return tuple(Worker(Role.WORKER, index, node) for index in range(count))
+class _Somewhere(dict[int, tuple[Worker, ...]]):
+    """So many workers on one node, made once: the same few numbers are asked for all the time."""
+
+    def __init__(self, node: NodeId) -> None:
+        super().__init__()
+        self._node = node
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def on(node: NodeId) -> "_Somewhere":
+        return _Somewhere(node)
+
+    def __missing__(self, count: int) -> tuple[Worker, ...]:
+        return self.setdefault(count, tuple(Worker(Role.WORKER, index, self._node) for index in range(count)))

@@ -30,16 +30,20 @@ class _Table:
 
     jobs: Mapping[JobId, Job]
     grants: Mapping[JobId, Grant]
+    holders: tuple[JobId, ...]  # jobs that had workers to begin with, in the policy's order
     room: Room
     workers: dict[JobId, tuple[Worker, ...]]
     becauses: dict[JobId, Because] = field(default_factory=dict)
 
     def size(self, job_id: JobId) -> int:
-        return sum(is_elastic(worker) for worker in self.workers[job_id])
+        workers = self.workers[job_id]
+        if workers and workers[0].role is not Role.WORKER:  # fixed roles stand first
+            return sum(map(is_elastic, workers))
+        return len(workers)
 
     def running(self) -> list[JobId]:
         """Jobs that hold workers and keep them, in the policy's order."""
-        return [job_id for job_id in self.grants if self.jobs[job_id].workers and self.workers.get(job_id)]
+        return [job_id for job_id in self.holders if self.workers.get(job_id)]
 
 
 Victims = Callable[[_Table], Iterator[JobId]]  # whom to take the next step of workers from, again and again
@@ -76,12 +80,9 @@ def _settled(view: Snapshot, target: Target, *, victims: Victims, grow: Growth) 
 
 def _what_stays(view: Snapshot, target: Target) -> _Table:
     """Everything that runs, at the size it has; workers whose node is lost or drained get another place."""
-    jobs = view.by_id
-    held = {
-        job_id: Grant(min(job.size, grant.workers), min(grant.floor, job.spec.workers_min), grant.because)
-        for job_id, grant in target.grants.items()
-        if (job := jobs[job_id]).workers
-    }
+    jobs, grants = view.by_id, target.grants
+    holding = {job.spec.id for job in view.holding if job.workers}
+    held = {job_id: _at_its_size(jobs[job_id], grants[job_id]) for job_id in grants if job_id in holding}
     room, workers, becauses = staying(view, jobs, held)
     for job_id in tuple(becauses):
         job, grant = jobs[job_id], held[job_id]
@@ -89,14 +90,16 @@ def _what_stays(view: Snapshot, target: Target) -> _Table:
         if placed is None:
             becauses[job_id] = nowhere(room, job.spec, grant.floor)
         workers[job_id] = placed or ()
-    return _Table(jobs, target.grants, room, workers, becauses)
+    return _Table(jobs, grants, tuple(held), room, workers, becauses)
 
 
-def _waiting(table: _Table) -> Iterator[tuple[Job, Grant]]:
-    for job_id, grant in table.grants.items():
-        job = table.jobs[job_id]
-        if not job.workers and job_id not in table.workers:
-            yield job, grant
+def _at_its_size(job: Job, grant: Grant) -> Grant:
+    return Grant(min(job.size, grant.workers), min(grant.floor, job.spec.workers_min), grant.because)
+
+
+def _waiting(table: _Table) -> list[tuple[Job, Grant]]:
+    jobs, known = table.jobs, table.workers.keys() | set(table.holders)
+    return [(jobs[job_id], grant) for job_id, grant in table.grants.items() if job_id not in known]
 
 
 def _hold_back(table: _Table, because: Because) -> None:
@@ -109,14 +112,16 @@ def _serve_queue(table: _Table) -> None:
     """Start whoever fits. Room only shrinks meanwhile: where too few slots were left for such workers, nobody fits."""
     slots: dict[Resources, int] = {}  # never more than these are left for such workers
     refused: dict[tuple[Resources, int], Because] = {}
+    workers, becauses = table.workers, table.becauses
     for job, grant in _waiting(table):
         spec = job.spec
         request, floor = spec.request, grant.floor
-        if slots.get(request, floor) < floor:
-            if (request, floor) not in refused:
-                refused[request, floor] = nowhere(table.room, spec, floor)
-            table.workers[spec.id] = ()
-            table.becauses[spec.id] = refused[request, floor]
+        because = refused.get((request, floor))
+        if because is None and slots.get(request, floor) < floor:
+            because = refused[request, floor] = nowhere(table.room, spec, floor)
+        if because is not None:
+            workers[spec.id] = ()
+            becauses[spec.id] = because
         elif not _start(table, job, grant):
             slots[request] = int(table.room.slots(request).sum())
 

@@ -3,7 +3,7 @@
 Which job comes first, and which workers stay, is decided by the placements that use this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sterna.model.errors import InvariantBroken
 from sterna.model.ids import JobId, NodeId
@@ -27,13 +27,16 @@ def seated(room: Room, spec: JobSpec, kept: tuple[Worker, ...], grant: Grant) ->
 
 
 def best_fit_decreasing(
-    room: Room, specs: Mapping[JobId, JobSpec], grants: Mapping[JobId, Grant]
+    room: Room,
+    specs: Mapping[JobId, JobSpec],
+    grants: Mapping[JobId, Grant],
+    among_equals: Callable[[JobId], str] = str,
 ) -> dict[JobId, tuple[Worker, ...]]:
-    """All jobs that find room, the largest first; equal ones by id. The room holds them afterwards."""
+    """All jobs that find room, the largest first; equal ones by id, or as told. The room holds them afterwards."""
 
-    def largest_first(job_id: JobId) -> tuple[int, int, JobId]:
+    def largest_first(job_id: JobId) -> tuple[int, int, str]:
         needs = specs[job_id].request.times(grants[job_id].workers).plus(specs[job_id].fixed_request)
-        return (-needs.gpu_milli, -needs.cpu_milli, job_id)
+        return (-needs.gpu_milli, -needs.cpu_milli, among_equals(job_id))
 
     placed = {job_id: seated(room, specs[job_id], (), grants[job_id]) for job_id in sorted(grants, key=largest_first)}
     return {job_id: workers for job_id, workers in placed.items() if workers}

@@ -8,9 +8,14 @@ nodes (`packing.py`), the copies are matched with nodes (`binding.py`), and whoe
 Departures from Voda: a split job puts only its remainder on its last node; the matching knows capacities, cards and
 whom nodes admit; a worker keeps its number while it lives; what a lost node held is placed again at once. Jobs with a
 worker on a node that takes nobody new are completed where they are instead of being packed afresh.
+
+Jobs of one size are packed in the order of their ids. Voda's came in the order in which Go walks a map, another one
+each time, so that jobs change partners and move after decisions that had nothing to do with them. `repack-by-lot` does
+that too, for comparing with what was measured so: lots are drawn from the snapshot's seed, anew at every moment.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, JobSpec, Worker
@@ -27,6 +32,17 @@ from sterna.placement.shrinking import is_elastic, shrunk
 
 
 def repack(view: Snapshot, target: Target) -> Layout:
+    return _repacked(view, target, among_equals=str)
+
+
+def repack_by_lot(view: Snapshot, target: Target) -> Layout:
+    def lot(job_id: JobId) -> str:
+        return blake2b(f"{view.seed} {view.now_s!r} {job_id}".encode(), digest_size=16).hexdigest() + job_id
+
+    return _repacked(view, target, among_equals=lot)
+
+
+def _repacked(view: Snapshot, target: Target, *, among_equals: Callable[[JobId], str]) -> Layout:
     jobs = {job.spec.id: job for job in view.jobs}
     room, kept, becauses = staying(view, jobs, target.grants)
     if not becauses:
@@ -37,7 +53,7 @@ def repack(view: Snapshot, target: Target) -> Layout:
     placed = _pinned(room, specs, kept, grants)
     empty = room.copy()
     afresh = {job_id: grant for job_id, grant in grants.items() if job_id not in placed}
-    packing = best_fit_decreasing(room, specs, afresh)
+    packing = best_fit_decreasing(room, specs, afresh, among_equals)
     now = {job_id: _at_most(specs[job_id], kept[job_id], packing[job_id]) for job_id in packing}
     binding = bound(empty, specs, packing, now)
     placed |= dealt(empty, specs, packing, now, binding)

@@ -9,7 +9,7 @@ from sterna.model.target import Target
 from sterna.placement.count import count_only
 from sterna.placement.dragon import dragon, dragon_balanced, dragon_prototype
 from sterna.placement.packed import packed
-from sterna.placement.repack import repack
+from sterna.placement.repack import repack, repack_by_lot
 from sterna.placement.widest import widest, widest_smallest_first
 
 Placement = Callable[[Snapshot, Target], Layout]
@@ -17,6 +17,7 @@ Placement = Callable[[Snapshot, Target], Layout]
 PLACEMENTS: dict[str, Placement] = {
     "packed": packed,
     "repack": repack,
+    "repack-by-lot": repack_by_lot,
     "widest": widest,
     "widest-smallest-first": widest_smallest_first,
     "dragon": dragon,

@@ -57,8 +57,10 @@ def _require_allowed(spec: JobSpec, workers: tuple[Worker, ...], *, counted: boo
 def _pool_is_not_overfull(view: Snapshot, after: Mapping[JobId, tuple[Worker, ...]]) -> None:
     """Where nodes do not matter, the pool as a whole still does."""
     currency, jobs = view.currency, view.by_id
-    used = sum([jobs[job_id].spec.request[currency] * len(workers) for job_id, workers in after.items()])
-    used += sum([job.spec.request[currency] * len(job.workers) for job in view.holding if job.spec.id not in after])
+    used = view.held[currency]
+    for job_id, workers in after.items():
+        job = jobs[job_id]
+        used += job.spec.request[currency] * (len(workers) - len(job.workers))
     if used > view.cluster.capacity:
         raise InvariantBroken(f"the plan needs {used} milli of {view.cluster.capacity} in the pool")
 
@@ -69,7 +71,7 @@ def _nodes_are_not_overfull(view: Snapshot, jobs: Mapping[JobId, Job], steps: tu
     Nodes that gain nothing are not asked: guests may have overfilled them, and that is not the plan's doing.
     """
     holding = {job.spec.id: job.workers for job in view.holding}
-    leaving = {job.spec.id: job.leaving for job in view.holding if job.leaving}
+    leaving = {job.spec.id: job.leaving for job in view.leaving}
     gained: set[NodeId] = set()
     for step in steps:
         if step.after_release:

@@ -11,6 +11,9 @@ from sterna.model.layout import Layout
 from sterna.model.plan import Grow, Shrink, Step
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import Target
+from sterna.model.why import Because, Why
+
+_WHY_IT_HAS = frozenset({Why.NEXT_IN_ORDER, Why.SPARE_ROOM, Why.BEST_GAIN, Why.KEPT})  # and not why it has less
 
 
 class Changes(NamedTuple):
@@ -23,14 +26,15 @@ def changes(view: Snapshot, target: Target, layout: Layout) -> Changes:
     shrinks: list[Shrink] = []
     grows: list[Grow] = []
     placed, by_id = layout.workers, view.by_id
-    letting_go = [job for job in view.holding if job.workers and job.spec.id not in placed]
-    for job in (*letting_go, *[by_id[job_id] for job_id in placed]):  # nobody else has or gets anything
+    different = [job_id for job_id, wanted in placed.items() if by_id[job_id].workers is not wanted]
+    for job_id in (*(view.holders - placed.keys()), *different):  # nobody else has or gets anything
+        job, wanted = by_id[job_id], placed.get(job_id, ())
         held = job.workers
-        job_id = job.spec.id
-        wanted = placed.get(job_id, ())
-        if wanted is held or wanted == held:
-            continue  # the common case, and the cheapest migration there is
+        if wanted == held:
+            continue  # the cheapest migration there is
         because = layout.becauses.get(job_id) or target.because_of(job_id)
+        if wanted and len(wanted) < len(held) and because.why in _WHY_IT_HAS:
+            because = Because(Why.GAVE_WAY, (("workers_before", len(held)), ("workers_now", len(wanted))))
         kept = survivors(job, wanted)
         if kept != held:
             shrinks.append(Shrink(job_id, kept, because))
@@ -52,12 +56,15 @@ def ordered_steps(view: Snapshot, change: Changes, *, counted: bool) -> tuple[St
     then what needs the room that is being let go of. So unrelated jobs do not wait for somebody's grace period.
     """
     jobs = view.by_id
-    shrinks = sorted(change.shrinks, key=lambda action: (bool(action.to), *arrival_order(jobs[action.job_id])))
-    grows = sorted(change.grows, key=lambda action: jobs[action.job_id].size > 0)  # else in the order of the grants
+    shrinks, grows = change
+    if len(shrinks) > 1:
+        shrinks = sorted(shrinks, key=lambda action: (bool(action.to), *arrival_order(jobs[action.job_id])))
+    if len(grows) > 1:
+        grows = sorted(grows, key=lambda action: jobs[action.job_id].size > 0)  # else in the order of the grants
     steps = [Step(tuple(shrinks), after_release=False)] if shrinks else []
     if not grows:
         return tuple(steps)
-    if not shrinks and not any(job.leaving for job in view.holding):
+    if not shrinks and not view.leaving:
         at_once, later = grows, []
     elif counted:
         at_once, later = [], grows
@@ -74,7 +81,7 @@ def _apart(view: Snapshot, shrinks: list[Shrink], grows: list[Grow]) -> tuple[li
     """Growth whose new workers all land on nodes that nobody is leaving, and the rest."""
     jobs = view.by_id
     kept = {shrink.job_id: shrink.to for shrink in shrinks}
-    leaving = {worker.node for job in view.holding for worker in job.leaving}
+    leaving = {worker.node for job in view.leaving for worker in job.leaving}
     for shrink in shrinks:
         leaving.update(worker.node for worker in jobs[shrink.job_id].workers if worker not in shrink.to)
     at_once: list[Grow] = []

@@ -19,11 +19,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sterna.model.columns import Floats, Question
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.resources import Currency
@@ -31,8 +33,8 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import NEXT_IN_ORDER, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import contenders, price, smallest_size, whole_or_nothing_by
-from sterna.policies.tournament import Duel, Floats, Standing, Tournament
+from sterna.policies.sharing import ascending, price, served, smallest_size, whole
+from sterna.policies.tournament import Duel, Standing, Tournament
 
 
 class Variant(StrEnum):
@@ -46,17 +48,19 @@ class AfsLOptions:
 
 
 def afs_l(view: Snapshot, options: AfsLOptions) -> Target:
-    jobs, room, now_s = contenders(view), view.capacity, view.now_s
-    units_left = [job.units_left_at(now_s) if job.size or job.units_left is None else job.units_left for job in jobs]
+    jobs, room = view.wanting, view.capacity
+    units = _units_left_now(view)
+    units_left: list[float] = units.tolist()
     grants: dict[JobId, Grant] = {}
     sizes = [0] * len(jobs)
     rule = VODAS_RULE
     if options.variant is Variant.AFS:
         rule = AUTHORS_RULE
-        keys = [units * job.curve.unit_s(job.spec.workers_min) for job, units in zip(jobs, units_left, strict=True)]
-        grants, room = whole_or_nothing_by(keys, jobs, room, view.currency, smallest_size)  # shortest at its minimum
-        kept = [place for place, job in enumerate(jobs) if job.spec.id in grants]
-        jobs, units_left = [jobs[place] for place in kept], [units_left[place] for place in kept]
+        shortest_first = ascending(units * view.columns.of(_pace_at_min_s))
+        places, room = served(view, smallest_size, shortest_first)
+        grants = {(job := jobs[place]).spec.id: whole(job.spec.workers_min) for place in places}
+        places.sort()
+        jobs, units_left = tuple([jobs[place] for place in places]), [units_left[place] for place in places]
         sizes = [job.spec.workers_min for job in jobs]
     Shares(jobs, units_left, sizes, view.currency, rule).hand_out(room)
     for job, workers in zip(jobs, sizes, strict=True):
@@ -69,6 +73,29 @@ def afs_l(view: Snapshot, options: AfsLOptions) -> Target:
 
 
 _BEST_GAIN = Because(Why.BEST_GAIN)
+
+
+def _units_left_now(view: Snapshot) -> Floats:
+    """`Job.units_left_at` of all jobs at once."""
+    columns = view.columns
+    trained_s = np.maximum(view.now_s - columns.of(_since_s), 0.0)
+    return np.maximum(columns.of(_units_left) - trained_s / columns.of(_pace_s), 0.0)
+
+
+_since_s: Question = attrgetter("since_s")
+
+
+def _units_left(job: Job) -> float:
+    return inf if job.units_left is None else job.units_left
+
+
+def _pace_s(job: Job) -> float:
+    """Seconds for a unit of work with what the job has; infinite if it has nothing."""
+    return job.curve.unit_s(job.size)
+
+
+def _pace_at_min_s(job: Job) -> float:
+    return job.curve.unit_s(job.spec.workers_min)
 
 
 class Rule(NamedTuple):

@@ -10,10 +10,10 @@ still leaving count as room to come, so nobody is shrunk twice for one need; siz
 the id, where the operator followed the order of a hash map.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from itertools import takewhile
 from math import inf
 
 from sterna.model.feasibility import never_fits
@@ -23,7 +23,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, PolicyMemory, Target
 from sterna.model.why import KEPT, NEXT_IN_ORDER, SPARE_ROOM, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import contenders, seat_order, smallest_size
+from sterna.policies.sharing import ascending, holds, seat_order, smallest_size
 
 
 class Variant(StrEnum):
@@ -52,28 +52,40 @@ class DragonOptions:
 
 
 def dragon(view: Snapshot, options: DragonOptions) -> Target:
-    jobs = contenders(view)
-    running = [job for job in jobs if job.size]
-    running.sort(key=seat_order)  # these sorts are stable: equal jobs stay by (submission, id)
-    waiting = [job for job in jobs if not job.size]
-    waiting.sort(key=_by_priority if options.variant is Variant.ERUDITE else _by_wait)
+    running, places = _by_turn(view, options)
+    waiting = [view.wanting[place] for place in places]
+    overdue = _overdue(view, waiting, running, options)
     left_out: dict[JobId, Because] = {}
-    urgent = _urgent(view, waiting, running, options, left_out)
+    urgent = _urgent(view, overdue, left_out)
     memory = _begun(view)
     idle_since_s = memory.last_action_s if memory.last_action_s is not None else view.now_s
     time_to_grow = options.variant is Variant.ERUDITE or view.now_s - idle_since_s >= options.grow_after_s
     growing = time_to_grow and urgent is None
     if growing and options.variant is not Variant.ERUDITE:
         memory = replace(memory, last_action_s=view.now_s)  # one try a minute, whether or not it changes anything
-    grants = _grants(running, waiting, urgent, growing, options)
+    wishes = view.columns.each(_wish_of)
+    grants = _grants(running, [wishes[place] for place in places], urgent, growing, options)
     for job_id in left_out:
         grants.pop(job_id, None)
-    wake_s = _next_wake(view, running, waiting, urgent, memory, options)
+    next_up = waiting[len(overdue)] if len(overdue) < len(waiting) else None
+    wake_s = _next_wake(view, running, next_up, urgent, memory, options)
     return Target(grants, memory=memory, wake_s=wake_s, left_out=left_out, make_room_for=urgent.id if urgent else None)
 
 
+def _by_turn(view: Snapshot, options: DragonOptions) -> tuple[list[Job], list[int]]:
+    """Jobs that run, and the places of those that wait, in the order in which they are served."""
+    jobs, columns = view.wanting, view.columns
+    holding = columns.of(holds) > 0
+    by_seat, by_wait = ascending(columns.of(seat_order)), ascending(columns.of(_waiting_since))
+    running = [jobs[place] for place in by_seat[holding[by_seat]].tolist()]
+    waiting: list[int] = by_wait[~holding[by_wait]].tolist()
+    if options.variant is Variant.ERUDITE:
+        waiting.sort(key=lambda place: _by_priority(jobs[place]))
+    return running, waiting
+
+
 def _grants(
-    running: list[Job], waiting: list[Job], urgent: Job | None, growing: bool, options: DragonOptions
+    running: list[Job], wishes: list[tuple[JobId, Grant]], urgent: Job | None, growing: bool, options: DragonOptions
 ) -> dict[JobId, Grant]:
     """Wishes, in the order in which placement serves them: the urgent job, what runs, what waits."""
     grants: dict[JobId, Grant] = {}
@@ -87,19 +99,16 @@ def _grants(
             grants[job.id] = Grant(job.spec.workers_max, min(size, job.spec.workers_max), SPARE_ROOM)
         else:
             grants[job.id] = _wish(size, min(size, job.spec.workers_min), KEPT)
-    for job in waiting:
-        spec = job.spec
-        if spec.id not in grants:
-            grants[spec.id] = _wish(spec.workers_initial, spec.workers_min, NEXT_IN_ORDER)
+    head = None if urgent is None else grants[urgent.id]
+    grants.update(wishes)
+    if urgent is not None and head is not None:
+        grants[urgent.id] = head  # it waits as well, and keeps its turn and what it was promised
     return grants
 
 
-def _urgent(
-    view: Snapshot, waiting: list[Job], running: list[Job], options: DragonOptions, left_out: dict[JobId, Because]
-) -> Job | None:
+def _urgent(view: Snapshot, overdue: list[Job], left_out: dict[JobId, Because]) -> Job | None:
     """The job for which others may be cut down; jobs that could never start are passed over with a verdict."""
-    candidates = _overdue(view, waiting, running, options)
-    for job in candidates:
+    for job in overdue:
         verdict = never_fits(view, job)
         if verdict is None:
             return job
@@ -111,8 +120,8 @@ def _overdue(view: Snapshot, waiting: list[Job], running: list[Job], options: Dr
     if options.variant is Variant.ERUDITE:
         highest = max((job.spec.priority for job in running), default=-inf)
         return [job for job in waiting if job.spec.priority > highest][:1]
-    patience_s = _patience_s(options)
-    overdue = list(takewhile(lambda job: job.waited_s(view.now_s) >= patience_s, waiting))  # they come first
+    now_s, patience_s = view.now_s, _patience_s(options)
+    overdue = waiting[: bisect_left(waiting, True, key=lambda job: job.waited_s(now_s) < patience_s)]  # by wait
     if options.variant is Variant.PROTOTYPE:
         overdue.sort(key=smallest_size)
     return overdue
@@ -131,7 +140,7 @@ def _begun(view: Snapshot) -> PolicyMemory:
 def _next_wake(
     view: Snapshot,
     running: list[Job],
-    waiting: list[Job],
+    next_up: Job | None,
     urgent: Job | None,
     memory: PolicyMemory,
     options: DragonOptions,
@@ -140,7 +149,6 @@ def _next_wake(
     moments: list[float] = []
     if options.variant is not Variant.ERUDITE:
         patience_s = _patience_s(options)
-        next_up = next((job for job in waiting if job.waited_s(view.now_s) < patience_s), None)
         if next_up is not None and next_up.waiting_since_s is not None:
             moments.append(next_up.waiting_since_s + patience_s)
         can_grow = any(job.size < job.spec.workers_max for job in running)
@@ -152,11 +160,17 @@ def _next_wake(
 _wish = lru_cache(maxsize=4096)(Grant)  # the same few over and over again
 
 
-def _by_wait(job: Job) -> float:
+def _wish_of(job: Job) -> tuple[JobId, Grant]:
+    """What a job that waits would like to have, beside its id."""
+    spec = job.spec
+    return spec.id, _wish(spec.workers_initial, spec.workers_min, NEXT_IN_ORDER)
+
+
+def _waiting_since(job: Job) -> float:
     return inf if job.waiting_since_s is None else job.waiting_since_s
 
 
 def _by_priority(job: Job) -> tuple[int, int, float]:
     """Erudite: higher priority first, then the larger request, then whoever waits longer."""
     spec = job.spec
-    return (-spec.priority, -(spec.asked_request.cpu_milli + spec.asked_request.memory_bytes), _by_wait(job))
+    return (-spec.priority, -(spec.asked_request.cpu_milli + spec.asked_request.memory_bytes), _waiting_since(job))

@@ -14,10 +14,9 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import option
 from sterna.policies.sharing import (
-    contenders,
+    by_seat,
     fill_in_order,
     granted,
-    seat_order,
     smallest_size,
     spread_spare_room,
     whole_or_nothing,
@@ -37,10 +36,8 @@ class ElasticFifoOptions:
 
 
 def elastic_first_in_first_out(view: Snapshot, options: ElasticFifoOptions) -> Target:
-    order = contenders(view)
     if options.variant is Variant.AFS:
-        order.sort(key=seat_order)
-        return Target(fill_in_order(order, view.capacity, view.currency), memory=view.memory)
-    grants, room = whole_or_nothing(order, view.capacity, view.currency, smallest_size)
+        return Target(fill_in_order(view, by_seat(view)), memory=view.memory)
+    grants, room = whole_or_nothing(view, smallest_size)
     spread_spare_room(granted(view, grants), grants, room, view.currency)
     return Target(grants, memory=view.memory)

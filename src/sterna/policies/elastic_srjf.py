@@ -9,13 +9,11 @@ failed to get their minimum. Here a job holds nothing, or something between mini
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import contenders, granted, smallest_size, spread_spare_room, whole_or_nothing_by
+from sterna.policies.sharing import ascending, granted, smallest_size, spread_spare_room, whole_or_nothing
 from sterna.policies.srjf import single_worker_times
 
 
 def elastic_shortest_remaining_first(view: Snapshot, options: NoOptions) -> Target:
-    jobs = contenders(view)
-    keys = single_worker_times(jobs, view.now_s)
-    grants, room = whole_or_nothing_by(keys, jobs, view.capacity, view.currency, smallest_size)
+    grants, room = whole_or_nothing(view, smallest_size, ascending(single_worker_times(view)))
     spread_spare_room(granted(view, grants), grants, room, view.currency)
     return Target(grants, memory=view.memory)

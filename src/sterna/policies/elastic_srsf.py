@@ -9,11 +9,10 @@ not fit is passed over.
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import contenders, fill_in_order, largest_size, sorted_by
+from sterna.policies.sharing import ascending, fill_in_order, largest_size
 from sterna.policies.srsf import services_left
 
 
 def elastic_shortest_remaining_service_first(view: Snapshot, options: NoOptions) -> Target:
-    jobs = contenders(view)
-    order = sorted_by(jobs, services_left(jobs, view.now_s, largest_size))
-    return Target(fill_in_order(order, view.capacity, view.currency), memory=view.memory)
+    order = ascending(services_left(view, largest_size))
+    return Target(fill_in_order(view, order), memory=view.memory)

@@ -15,6 +15,7 @@ Departures:
 - The departures of `tiresias.py` about priorities, promotion and jobs that never ran.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
@@ -24,13 +25,13 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import NEXT_IN_ORDER, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import initial_size, price, whole_or_nothing
-from sterna.policies.tiresias import TiresiasOptions, answer, feedback_queues
+from sterna.policies.sharing import cost_question, initial_size, price, served, smallest_size
+from sterna.policies.tiresias import Queues, TiresiasOptions, answer, feedback_queues
 
 BEST_GAIN = Because(Why.BEST_GAIN)
 COMPACTED = Because(Why.COMPACTED)
 
-_Bid = tuple[float, int, int]  # minus the gain, queue, position in the order: the smallest is served
+_Bid = tuple[float, int, int, int]  # minus the gain, queue, position in the order, place: the smallest is served
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,56 +43,65 @@ class ElasticTiresiasOptions(TiresiasOptions):
 
 def elastic_tiresias(view: Snapshot, options: ElasticTiresiasOptions) -> Target:
     queues = feedback_queues(view, options)
-    order = [job for queue in queues for job in queue]
-    rank = [number for number, queue in enumerate(queues) for _ in queue]
-    whole, room = whole_or_nothing(order, view.capacity, view.currency, initial_size)
-    sizes = [whole[job.spec.id].workers if job.spec.id in whole else 0 for job in order]
-    reasons = [NEXT_IN_ORDER] * len(order)
-    if len(order) - len(whole) > options.compact_above:
-        room += _compact(order, rank, sizes, reasons, view.currency)
+    places, room = served(view, initial_size, queues.order)
+    sizes = {place: view.wanting[place].spec.size_asked for place in places}
+    reasons = dict.fromkeys(places, NEXT_IN_ORDER)
+    if len(view.wanting) - len(places) > options.compact_above:
+        room += _compact(view, queues, sizes, reasons)
     if room > 0:
-        _grow(order, rank, sizes, reasons, room, view.currency)
+        _grow(view, queues, sizes, reasons, room)
+        places = [place for place in queues.order.tolist() if place in sizes]
     grants = {
-        job.spec.id: Grant(workers, job.spec.workers_min, because)
-        for job, workers, because in zip(order, sizes, reasons, strict=True)
-        if workers
+        (spec := view.wanting[place].spec).id: Grant(sizes[place], spec.workers_min, reasons[place]) for place in places
     }
-    return answer(view, options, queues, grants)
+    return answer(view, options, queues, grants, places)
 
 
-def _compact(order: list[Job], rank: list[int], sizes: list[int], reasons: list[Because], currency: Currency) -> int:
+def _compact(view: Snapshot, queues: Queues, sizes: dict[int, int], reasons: dict[int, Because]) -> int:
     """Cut jobs below the first queue to their minimum; returns the room that frees, changes sizes and reasons."""
-    freed = 0
-    for position, job in enumerate(order):
-        spare = sizes[position] - job.spec.workers_min
-        if rank[position] and spare > 0:
-            freed += spare * job.spec.request[currency]
-            sizes[position] = job.spec.workers_min
-            reasons[position] = COMPACTED
+    freed, scarce = 0, int(view.currency)
+    for place in queues.below_first():
+        spec = view.wanting[place].spec
+        spare = sizes.get(place, 0) - spec.workers_min
+        if spare > 0:
+            freed += spare * spec.request[scarce]
+            sizes[place] = spec.workers_min
+            reasons[place] = COMPACTED
     return freed
 
 
-def _grow(
-    order: list[Job], rank: list[int], sizes: list[int], reasons: list[Because], room: int, currency: Currency
-) -> None:
+def _grow(view: Snapshot, queues: Queues, sizes: dict[int, int], reasons: dict[int, Because], room: int) -> None:
     """Hand out `room` one step at a time to the best gain; changes sizes and reasons."""
+    jobs, currency = view.wanting, view.currency
     bids: list[_Bid] = [
-        (-_gain(job, sizes[position]), rank[position], position)
-        for position, job in enumerate(order)
-        if 0 <= _step_price(job, sizes[position], currency) <= room
+        (-_gain(jobs[place], sizes.get(place, 0)), int(queues.number[place]), position, place)
+        for position, place in _who_could_take_a_step(view, queues, sizes, room)
     ]
     heapify(bids)
     while bids and bids[0][0] < 0:
-        _, queue, position = bids[0]
-        job, size = order[position], sizes[position]
+        _, queue, position, place = bids[0]
+        job, size = jobs[place], sizes.get(place, 0)
         cost = _step_price(job, size, currency)
         if not 0 <= cost <= room:
             heappop(bids)  # at its maximum, or too dear: room never comes back
             continue
         room -= cost
-        sizes[position] = size = _next_size(job, size)
-        reasons[position] = BEST_GAIN
-        heapreplace(bids, (-_gain(job, size), queue, position))
+        sizes[place] = size = _next_size(job, size)
+        reasons[place] = BEST_GAIN
+        heapreplace(bids, (-_gain(job, size), queue, position, place))
+
+
+def _who_could_take_a_step(
+    view: Snapshot, queues: Queues, sizes: dict[int, int], room: int
+) -> Iterator[tuple[int, int]]:
+    """Those whose next step there is room for, by position in the order and place."""
+    smallest = view.columns.of(cost_question(smallest_size, view.currency))
+    worth_asking = smallest <= room  # of those who wait; whoever holds workers is asked for its step
+    worth_asking[list(sizes)] = True
+    for position in worth_asking[queues.order].nonzero()[0].tolist():
+        place = int(queues.order[position])
+        if 0 <= _step_price(view.wanting[place], sizes.get(place, 0), view.currency) <= room:
+            yield position, place
 
 
 def _next_size(job: Job, size: int) -> int:

@@ -14,7 +14,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.model.why import NO_ROOM, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import SIZES, Size, contenders, seat_order, whole_or_nothing
+from sterna.policies.sharing import SIZES, Size, by_seat, whole_or_nothing
 
 
 class Order(StrEnum):
@@ -30,10 +30,8 @@ class FifoOptions:
 
 
 def first_in_first_out(view: Snapshot, options: FifoOptions) -> Target:
-    order = contenders(view)
-    if options.order is Order.SEAT:
-        order.sort(key=seat_order)
-    grants, _ = whole_or_nothing(order, view.capacity, view.currency, SIZES[options.size], strict=options.strict)
+    order = by_seat(view) if options.order is Order.SEAT else None
+    grants, _ = whole_or_nothing(view, SIZES[options.size], order, strict=options.strict)
     return Target(grants, memory=view.memory, otherwise=_BEHIND_HEAD if options.strict else NO_ROOM)
 
 

@@ -14,20 +14,23 @@ floor((threshold - executed seconds) / GPUs), seconds against GPU-seconds, which
 `demote=jump` does the same, for parity only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from math import floor, inf
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.resources import Currency
 from sterna.model.snapshot import Snapshot
-from sterna.model.target import Grant, PolicyMemory, Target
+from sterna.model.target import PolicyMemory, Target
 from sterna.policies.options import option, shown
-from sterna.policies.sharing import contenders, initial_size, whole
+from sterna.policies.sharing import Places, attained, first_start, holds, initial_size, offer_of, served
 from sterna.policies.tiresias import LOWER_QUEUE, SLACK, service_rate
 
 
@@ -66,69 +69,65 @@ class LasOptions:
 
 
 _Entry = Mapping[str, float] | None  # what is remembered of a job. None: it is new
-_Seat = tuple[float, int, Job, _Entry]  # place in the queue, then position in the snapshot: never compares jobs
+
+
+class _Queues(NamedTuple):
+    """Who is where. By the jobs' places in the snapshot, but for the order, which is of those places."""
+
+    entries: list[_Entry]
+    used: list[float]  # GPU-seconds that count against the thresholds, what was forgiven included
+    number: list[int]  # of the queue, after the moves that are due
+    seat: list[float]  # place in the queue; infinite: new there, so behind everybody
+    order: Places  # as jobs are walked: the first queue first, each by seat
 
 
 def least_attained_service(view: Snapshot, options: LasOptions) -> Target:
+    jobs = view.wanting
     queues = _queues(view, options)
-    room = view.capacity
-    grants: dict[JobId, Grant] = {}
-    held: list[list[_Seat]] = []
-    passed_over: list[list[_Seat]] = []
-    for seats in queues:
-        runs, waits, room = _walk(seats, room, view.currency, grants)
-        held.append(runs)
-        passed_over.append(waits)
-    if options.order is Order.SEAT:
-        queues = [runs + waits for runs, waits in zip(held, passed_over, strict=True)]
-    kept = _places(view, options, queues)
+    places, _ = served(view, initial_size, queues.order)
+    offers = view.columns.each(offer_of(initial_size))
+    grants = dict([offers[place] for place in places])
+    walked, holders = queues.order.tolist(), set(places)
+    lower = [place for place in walked if place not in holders and queues.number[place]]
+    kept = _remembered(view, options, queues, walked, holders)
+    falls_s = _next_fall_s(view, options, queues, places, kept)
+    wake_s = min(falls_s, _next_rise_s(view, options, lower, kept))
     return Target(
         grants,
         memory=PolicyMemory(kept, view.memory.values, view.memory.last_action_s),
-        wake_s=_next_change_s(view.now_s, options, held, passed_over, kept),
-        left_out={job.spec.id: LOWER_QUEUE for waits in passed_over[1:] for _, _, job, _ in waits},
+        wake_s=wake_s if wake_s < inf else None,
+        left_out={jobs[place].spec.id: LOWER_QUEUE for place in lower},
     )
 
 
-def _queues(view: Snapshot, options: LasOptions) -> list[list[_Seat]]:
+def _queues(view: Snapshot, options: LasOptions) -> _Queues:
     """All jobs by queue, after the moves that are due, each queue in its order. Whoever is new in one is last."""
-    now_s, remembered, last = view.now_s, view.memory.jobs, len(options.thresholds_gpu_s)
-    by_first_start = options.order is Order.FIRST_START
-    queues: list[list[_Seat]] = [[] for _ in range(last + 1)]
-    for position, job in enumerate(contenders(view)):
-        entry = remembered.get(job.spec.id)
-        queue, place = 0, inf
-        if entry is not None:
-            queue, place = min(last, max(0, int(entry.get("queue", 0)))), entry.get("place", inf)
-        if queue or job.size or job.gpu_s:
-            before, queue = queue, _moved(job, queue, entry, now_s, options)
-            place = place if queue == before else inf
-        if by_first_start:
-            place = inf if job.first_started_s is None else job.first_started_s
-        queues[queue].append((place, position, job, entry))
-    for seats in queues:
-        seats.sort()
-    return queues
+    jobs, last = view.wanting, len(options.thresholds_gpu_s)
+    entries: list[_Entry] = list(map(view.memory.jobs.get, view.columns.each(_id)))
+    number = [0 if entry is None else min(last, max(0, int(entry.get("queue", 0)))) for entry in entries]
+    seat = [inf if entry is None else entry.get("place", inf) for entry in entries]
+    used = attained(view, since_start=options.service is Service.SINCE_START).tolist()
+    for place in _who_might_move(view, options, number, used):
+        before = number[place]
+        number[place] = _moved(jobs[place], before, entries[place], view.now_s, options)
+        if number[place] != before:
+            seat[place] = inf
+    if options.order is Order.FIRST_START:
+        seat = view.columns.of(first_start).tolist()
+    order = np.lexsort((seat, number))  # stable: then (submission, id)
+    return _Queues(entries, used, number, seat, order)
 
 
-def _walk(
-    seats: list[_Seat], room: int, currency: Currency, grants: dict[JobId, Grant]
-) -> tuple[list[_Seat], list[_Seat], int]:
-    """Initial size or nothing, in order: who holds workers, who is passed over, and what is left; adds to `grants`."""
-    scarce = int(currency)
-    held: list[_Seat] = []
-    passed_over: list[_Seat] = []
-    for seat in seats:
-        job = seat[2]
-        spec = job.spec
-        cost = spec.asked_request[scarce]
-        if cost <= room:
-            grants[spec.id] = whole(spec.size_asked)
-            room -= cost
-            held.append(seat)
-        else:
-            passed_over.append(seat)
-    return held, passed_over, room
+def _who_might_move(view: Snapshot, options: LasOptions, number: list[int], used: list[float]) -> list[int]:
+    """Places of those who have used up their threshold, not counting what was forgiven; or may have waited enough."""
+    limits = [*(limit - SLACK for limit in options.thresholds_gpu_s), inf]
+    if not options.promote_knob:
+        return [place for place, queue in enumerate(number) if used[place] >= limits[queue]]
+    sizes = view.columns.of(holds).tolist()
+    return [place for place, queue in enumerate(number) if used[place] >= limits[queue] or (queue and not sizes[place])]
+
+
+_id: Callable[[Job], JobId] = attrgetter("spec.id")
 
 
 def _moved(job: Job, queue: int, entry: _Entry, now_s: float, options: LasOptions) -> int:
@@ -164,25 +163,42 @@ def _rise_s(job: Job, entry: _Entry, now_s: float, options: LasOptions) -> float
     return since_s + options.promote_knob * served / service_rate(job, initial_size(job))
 
 
-def _places(view: Snapshot, options: LasOptions, queues: list[list[_Seat]]) -> dict[JobId, Mapping[str, float]]:
-    """What to remember of every job: its queue, and a place above that of whoever is ahead. Most stay as they were."""
-    by_first_start = options.order is Order.FIRST_START
-    kept = dict(view.memory.jobs)
-    for number, seats in enumerate(queues):
-        place = -1.0
-        for old, _, job, entry in seats:
-            if by_first_start:
-                if entry is not None and entry.get("queue") == number:
-                    continue
-            elif place < old < inf:
-                place = old
-                continue
-            place += 1.0
-            kept[job.spec.id] = {"queue": float(number), "place": place, **_forgiven(job, entry, number, view.now_s)}
-    if len(kept) > sum(map(len, queues)):  # some are finished, or suspended: those come back to where they were
-        alive = {job.spec.id for job in view.jobs}
-        kept = {job_id: entry for job_id, entry in kept.items() if job_id in alive}
+def _remembered(
+    view: Snapshot, options: LasOptions, queues: _Queues, walked: list[int], holders: set[int]
+) -> dict[JobId, Mapping[str, float]]:
+    """What to remember of every job: its queue, and a seat above that of whoever is ahead. Most stay as they were."""
+    jobs, kept = view.wanting, dict(view.memory.jobs)
+    by_queue: list[list[int]] = [[] for _ in range(len(options.thresholds_gpu_s) + 1)]
+    for place in walked:
+        by_queue[queues.number[place]].append(place)
+    for number, places in enumerate(by_queue):
+        if options.order is Order.SEAT:  # whoever was passed over goes behind those that run
+            places.sort(key=lambda place: place not in holders)
+        for place, seat in _new_seats(options, queues, number, places):
+            job = jobs[place]
+            more = _forgiven(job, queues.entries[place], number, view.now_s)
+            kept[job.spec.id] = {"queue": float(number), "place": seat, **more}
+    if len(kept) > len(jobs):  # some are finished, or suspended: those come back to where they were
+        for job_id in kept.keys() - view.by_id.keys():
+            del kept[job_id]
     return kept
+
+
+def _new_seats(options: LasOptions, queues: _Queues, number: int, places: list[int]) -> Iterator[tuple[int, float]]:
+    """Place and seat of those in this queue who cannot keep what is remembered of them."""
+    by_first_start = options.order is Order.FIRST_START
+    ahead, seats = -1.0, queues.seat
+    for place in places:
+        seat = seats[place]
+        if by_first_start:
+            entry = queues.entries[place]
+            if entry is not None and entry.get("queue") == number:
+                continue
+        elif ahead < seat < inf:
+            ahead = seat
+            continue
+        ahead += 1.0
+        yield place, ahead
 
 
 def _forgiven(job: Job, entry: _Entry, queue: int, now_s: float) -> dict[str, float]:
@@ -194,26 +210,42 @@ def _forgiven(job: Job, entry: _Entry, queue: int, now_s: float) -> dict[str, fl
     return {"forgiven": entry["forgiven"]} if "forgiven" in entry else {}
 
 
-def _next_change_s(
-    now_s: float,
+def _next_fall_s(
+    view: Snapshot,
     options: LasOptions,
-    held: list[list[_Seat]],
-    passed_over: list[list[_Seat]],
+    queues: _Queues,
+    places: list[int],
     kept: Mapping[JobId, Mapping[str, float]],
-) -> float | None:
-    exact = options.demote is Demote.EXACT
+) -> float:
+    """When the first of those who will hold workers reaches its threshold; infinite if nobody ever does."""
+    jobs, now_s, limits = view.wanting, view.now_s, options.thresholds_gpu_s
+    exact, since_start = options.demote is Demote.EXACT, options.service is Service.SINCE_START
+    sizes, rates = view.columns.of(holds).tolist(), view.columns.of(_rate_asked).tolist()
     due_s = [inf]
-    for limit, seats in zip(options.thresholds_gpu_s, held, strict=False):  # the last queue has no threshold
-        for _, _, job, _ in seats:
-            rate = service_rate(job, initial_size(job))
-            starts_anew = options.service is Service.SINCE_START and not job.size
-            served = 0.0 if starts_anew else _served(job, kept[job.spec.id], now_s, options)
-            if exact:
-                due_s.append(now_s + (limit - served) / rate)
-            else:  # seconds where GPU-seconds are meant: that is the rule
-                due_s.append(now_s + max(1, floor((limit - served / rate) / rate)))
-    if exact and options.promote_knob:
-        for seats in passed_over[1:]:
-            due_s.extend(_rise_s(job, kept[job.spec.id], now_s, options) for _, _, job, _ in seats)
-    soonest_s = min(due_s)
-    return soonest_s if soonest_s < inf else None
+    for place in places:
+        if (number := queues.number[place]) == len(limits):
+            continue  # there is nothing below the last queue
+        limit, rate, used = limits[number], rates[place], queues.used[place]
+        if since_start:
+            used = used if sizes[place] else 0.0  # a start counts anew
+        else:
+            used -= kept[jobs[place].spec.id].get("forgiven", 0.0)
+        if exact:
+            due_s.append(now_s + (limit - used) / rate)
+        else:  # seconds where GPU-seconds are meant: that is the rule
+            due_s.append(now_s + max(1, floor((limit - used / rate) / rate)))
+    return min(due_s)
+
+
+def _next_rise_s(
+    view: Snapshot, options: LasOptions, lower: list[int], kept: Mapping[JobId, Mapping[str, float]]
+) -> float:
+    """When the first of those who were passed over in a lower queue has waited enough; infinite if nobody ever has."""
+    if options.demote is not Demote.EXACT or not options.promote_knob:
+        return inf
+    jobs = [view.wanting[place] for place in lower]
+    return min((_rise_s(job, kept[job.spec.id], view.now_s, options) for job in jobs), default=inf)
+
+
+def _rate_asked(job: Job) -> float:
+    return service_rate(job, initial_size(job))

@@ -9,12 +9,10 @@ over. With minimum and step 1 that is AFS' rule exactly.
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import contenders, granted, seat_order, smallest_size, spread_spare_room, whole_or_nothing
+from sterna.policies.sharing import by_seat, granted, smallest_size, spread_spare_room, whole_or_nothing
 
 
 def max_min(view: Snapshot, options: NoOptions) -> Target:
-    order = contenders(view)
-    order.sort(key=seat_order)
-    grants, room = whole_or_nothing(order, view.capacity, view.currency, smallest_size)
+    grants, room = whole_or_nothing(view, smallest_size, by_seat(view))
     spread_spare_room(granted(view, grants), grants, room, view.currency)
     return Target(grants, memory=view.memory)

@@ -18,21 +18,20 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import Because, Why
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import contenders, smallest_size, spread_spare_room, whole_or_nothing
+from sterna.policies.sharing import granted, smallest_size, spread_spare_room, whole_or_nothing
 
 
 def optimus(view: Snapshot, options: NoOptions) -> Target:
     currency = view.currency
-    order = contenders(view)
-    grants, room = whole_or_nothing(order, view.capacity, currency, smallest_size)
-    granted = [job for job in order if job.spec.id in grants]
-    units = [job.units_left_at(view.now_s) for job in granted]
-    sizes = [job.spec.workers_min for job in granted]
-    room = _hand_out_steps(granted, units, sizes, room, currency)
-    for job, size in zip(granted, sizes, strict=True):
+    grants, room = whole_or_nothing(view, smallest_size)
+    jobs = granted(view, grants)
+    units = [job.units_left_at(view.now_s) for job in jobs]
+    sizes = [job.spec.workers_min for job in jobs]
+    room = _hand_out_steps(jobs, units, sizes, room, currency)
+    for job, size in zip(jobs, sizes, strict=True):
         if size > job.spec.workers_min:
             grants[job.spec.id] = Grant(size, job.spec.workers_min, _BEST_GAIN)
-    unknown = [job for job, left in zip(granted, units, strict=True) if left == inf]
+    unknown = [job for job, left in zip(jobs, units, strict=True) if left == inf]
     spread_spare_room(unknown, grants, room, currency)
     return Target(grants, memory=view.memory)
 

@@ -1,23 +1,27 @@
 """Ways of sharing room out, and the orders and sizes that several policies have in common.
 
-Amounts are in the pool's currency. A job's fixed roles are paid for together with its first worker. Orders are made
-by stable sorts of `contenders`, which come by (submission, id): so every tie ends in the id, whatever the input order.
+Amounts are in the pool's currency. A job's fixed roles are paid for together with its first worker. An order is an
+array of places in `view.wanting`, which is by (submission, id); sorts are stable, so every tie ends in the id.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
+from math import inf
 from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
+from sterna.model.columns import Floats, Question
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, JobSpec
 from sterna.model.resources import Currency, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant
 from sterna.model.why import NEXT_IN_ORDER, SPARE_ROOM
+
+Places = npt.NDArray[np.intp]
 
 
 class Size(StrEnum):
@@ -33,33 +37,71 @@ def contenders(view: Snapshot) -> list[Job]:
     return list(view.wanting)
 
 
-# First come, first served as in AFS: by when a job last went from nothing to something, then whoever waits.
-seat_order: Callable[[Job], float] = attrgetter("seat_s")
-
 smallest_size: Callable[[Job], int] = attrgetter("spec.workers_min")
 initial_size: Callable[[Job], int] = attrgetter("spec.size_asked")
 largest_size: Callable[[Job], int] = attrgetter("spec.size_largest")
 
-_REQUESTS: dict[Callable[[Job], int], Callable[[Job], Resources]] = {  # what these sizes take, fixed roles included
-    smallest_size: attrgetter("spec.min_request"),
-    initial_size: attrgetter("spec.asked_request"),
-    largest_size: attrgetter("spec.largest_request"),
-}
 SIZES: dict[Size, Callable[[Job], int]] = {
     Size.MIN: smallest_size,
     Size.INITIAL: initial_size,
     Size.MAX: largest_size,
 }
 
+# First come, first served as in AFS: by when a job last went from nothing to something, then whoever waits.
+seat_order: Question = attrgetter("seat_s")
 
-def sorted_by(jobs: list[Job], keys: list[float]) -> list[Job]:
-    """Jobs by the key in the same place; equal ones stay in their order."""
-    return [jobs[at] for at in sorted(range(len(jobs)), key=keys.__getitem__)]
+_left_s: Question = attrgetter("left_s")
+_left_slope: Question = attrgetter("left_slope")
+_since_s: Question = attrgetter("since_s")
 
 
-def times_left(jobs: list[Job], now_s: float) -> list[float]:
+def times_left(view: Snapshot) -> Floats:
     """Time to the end of each job at its largest size; a pause that is being paid for counts as time, too."""
-    return [job.left_s - (now_s - job.since_s) * job.left_slope for job in jobs]
+    columns = view.columns
+    return columns.of(_left_s) - (view.now_s - columns.of(_since_s)) * columns.of(_left_slope)
+
+
+def attained(view: Snapshot, *, since_start: bool) -> Floats:
+    """GPU-seconds that each job has used, in all or since it last started."""
+    columns = view.columns
+    used = columns.of(_gpu_s_since_start if since_start else _gpu_s)
+    return used + columns.of(_service_rate) * np.maximum(view.now_s - columns.of(_as_of_s), 0.0)
+
+
+def first_start(job: Job) -> float:
+    """When a job first ran; infinite if it never did, so that it sorts last."""
+    return inf if job.first_started_s is None else job.first_started_s
+
+
+holds: Question = attrgetter("size")
+
+_as_of_s: Question = attrgetter("as_of_s")
+_gpu_s: Question = attrgetter("gpu_s")
+_gpu_s_since_start: Question = attrgetter("gpu_s_since_start")
+_service_rate: Question = attrgetter("service_rate")
+
+
+def ascending(keys: Floats) -> Places:
+    """Places by the key in the same place; equal ones stay in their order."""
+    return keys.argsort(kind="stable")
+
+
+def by_seat(view: Snapshot) -> Places:
+    return ascending(view.columns.of(seat_order))
+
+
+_REQUESTS: dict[Callable[[Job], int], Callable[[Job], Resources]] = {  # what these sizes take, fixed roles included
+    smallest_size: attrgetter("spec.min_request"),
+    initial_size: attrgetter("spec.asked_request"),
+    largest_size: attrgetter("spec.largest_request"),
+}
+
+
+@cache
+def cost_question(size_of: Callable[[Job], int], currency: Currency) -> Question:
+    """What does a job of this size cost?"""
+    request_of, scarce = _REQUESTS[size_of], int(currency)  # an enum is slow as an index
+    return lambda job: request_of(job)[scarce]
 
 
 def price(job: Job, workers: int, currency: Currency) -> int:
@@ -72,60 +114,55 @@ def price(job: Job, workers: int, currency: Currency) -> int:
 
 
 def whole_or_nothing(
-    order: Sequence[Job], room: int, currency: Currency, size_of: Callable[[Job], int], *, strict: bool = False
+    view: Snapshot, size_of: Callable[[Job], int], order: Places | None = None, *, strict: bool = False
 ) -> tuple[dict[JobId, Grant], int]:
     """Give each job in turn `size_of(job)` workers if they fit, else nothing; returns the grants and what is left.
 
-    With `strict` the first job that does not fit blocks all behind it, unless all the room would not be enough for
-    it: a job that can never start must not stop the cluster.
+    Without an order jobs come by (submission, id). With `strict` the first job that does not fit blocks all behind it,
+    unless all the room would not be enough for it: a job that can never start must not stop the cluster.
     """
-    if len(order) >= _LONG and not strict:
-        return _whole_or_nothing_at_once(order, room, currency, size_of)
-    grants: dict[JobId, Grant] = {}
-    free, request_of = room, _REQUESTS[size_of]
-    for job in order:
-        cost = request_of(job)[currency]
-        if cost <= free:
-            grants[job.spec.id] = whole(size_of(job))
-            free -= cost
-        elif strict and cost <= room:
-            break
-    return grants, free
+    places, room = served(view, size_of, order, strict=strict)
+    offers = view.columns.each(offer_of(size_of))
+    return dict([offers[place] for place in places]), room
+
+
+def served(
+    view: Snapshot, size_of: Callable[[Job], int], order: Places | None = None, *, strict: bool = False
+) -> tuple[list[int], int]:
+    """Those to whom `whole_or_nothing` gives something, by their places; and what is left."""
+    costs = view.columns.of(cost_question(size_of, view.currency))
+    if len(costs) < _LONG or strict:
+        return _served_in_turn(view, costs, order, strict=strict)
+    places, room = _taken(costs if order is None else costs[order], view.capacity)
+    return (places if order is None else order[places]).tolist(), room
 
 
 _LONG = 512  # from here on vectors are worth their making
 
 
-def whole_or_nothing_by(
-    keys: list[float], jobs: list[Job], room: int, currency: Currency, size_of: Callable[[Job], int]
-) -> tuple[dict[JobId, Grant], int]:
-    """`whole_or_nothing` by ascending key; equal ones stay in their order."""
-    if len(jobs) >= _LONG:
-        return _whole_or_nothing_at_once(jobs, room, currency, size_of, order=np.argsort(keys, kind="stable"))
-    return whole_or_nothing(sorted_by(jobs, keys), room, currency, size_of)
+def _served_in_turn(view: Snapshot, costs: Floats, order: Places | None, *, strict: bool) -> tuple[list[int], int]:
+    """Places of those who get something, one after the other: for short queues, and for strict ones."""
+    room = view.capacity
+    least, free = view.smallest_minimum[view.currency], float(room)
+    in_turn = range(len(costs)) if order is None else order.tolist()
+    places: list[int] = []
+    for place, cost in zip(in_turn, (costs if order is None else costs[order]).tolist(), strict=True):
+        if cost <= free:
+            places.append(place)
+            free -= cost
+            if free < least:
+                break  # nobody else could take anything
+        elif strict and cost <= room:
+            break
+    return places, int(free)
 
 
-def _whole_or_nothing_at_once(
-    jobs: Sequence[Job],
-    room: int,
-    currency: Currency,
-    size_of: Callable[[Job], int],
-    *,
-    order: npt.NDArray[np.int64] | None = None,
-) -> tuple[dict[JobId, Grant], int]:
+def _taken(costs: Floats, room: int) -> tuple[Places, int]:
     """The same for long queues: whole stretches that fit are taken at once, and those that do not are jumped over.
 
-    Jobs are looked at in the order they lie in memory, and of the sorted ones only those that get something.
+    Costs are never negative; they and their sums are whole numbers, which floats hold exactly.
     """
-    costs = np.array([request[currency] for request in map(_REQUESTS[size_of], jobs)], np.int64)
-    taken, room = _taken(costs if order is None else costs[order], room)
-    places = taken if order is None else order[taken]
-    return {(job := jobs[place]).spec.id: whole(size_of(job)) for place in places.tolist()}, room
-
-
-def _taken(costs: npt.NDArray[np.int64], room: int) -> tuple[npt.NDArray[np.int64], int]:
-    """Who gets something, if each in turn takes its cost or nothing; and what is left. Costs are never negative."""
-    taken: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    taken: list[Places] = [np.empty(0, np.intp)]
     start = 0
     while start < len(costs):
         fitting = int(np.searchsorted(np.cumsum(costs[start:]), room, side="right"))
@@ -146,16 +183,24 @@ def whole(workers: int) -> Grant:
     return Grant(workers, workers, NEXT_IN_ORDER)
 
 
-def fill_in_order(order: Iterable[Job], room: int, currency: Currency) -> dict[JobId, Grant]:
+@cache
+def offer_of(size_of: Callable[[Job], int]) -> Callable[[Job], tuple[JobId, Grant]]:
+    """What `whole_or_nothing` would give a job, beside its id."""
+    return lambda job: (job.spec.id, whole(size_of(job)))
+
+
+def fill_in_order(view: Snapshot, order: Places) -> dict[JobId, Grant]:
     """Give each job in turn as much as it may have and there still is; those whose minimum does not fit get nothing."""
     grants: dict[JobId, Grant] = {}
-    least = min((job.spec.min_request[currency] for job in order), default=0)
-    for job in order:
+    room, scarce, jobs = view.capacity, int(view.currency), view.wanting
+    least = view.smallest_minimum[scarce]
+    for place in order.tolist():
         if room < least:
             break
+        job = jobs[place]
         spec = job.spec
-        each = spec.request[currency]
-        base = spec.fixed_request[currency] if spec.fixed else 0
+        each = spec.request[scarce]
+        base = spec.fixed_request[scarce] if spec.fixed else 0
         workers = largest_size(job)
         if base + each * workers > room:
             workers = spec.allowed_size((room - base) // each) if each else 0

@@ -6,20 +6,23 @@ Departures: ties go by submission and id; a job whose work left nobody knows goe
 an epoch and thereby let newcomers of unknown length go first.
 """
 
-from sterna.model.jobs import Job
+from operator import attrgetter
+
+from sterna.model.columns import Floats, Question
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import contenders, smallest_size, whole_or_nothing_by
+from sterna.policies.sharing import ascending, smallest_size, times_left, whole_or_nothing
 
 
 def shortest_remaining_first(view: Snapshot, options: NoOptions) -> Target:
-    jobs = contenders(view)
-    keys = single_worker_times(jobs, view.now_s)
-    grants, _ = whole_or_nothing_by(keys, jobs, view.capacity, view.currency, smallest_size)
+    grants, _ = whole_or_nothing(view, smallest_size, ascending(single_worker_times(view)))
     return Target(grants, memory=view.memory)
 
 
-def single_worker_times(jobs: list[Job], now_s: float) -> list[float]:
+_solo: Question = attrgetter("solo")
+
+
+def single_worker_times(view: Snapshot) -> Floats:
     """Time left of each on one worker; infinite if nobody knows."""
-    return [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.solo for job in jobs]
+    return times_left(view) * view.columns.of(_solo)

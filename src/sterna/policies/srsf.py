@@ -8,13 +8,17 @@ what the pool is short of, its workers are counted instead.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
+import numpy as np
+
+from sterna.model.columns import Floats, Question
 from sterna.model.jobs import Job
 from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import option
-from sterna.policies.sharing import SIZES, Size, contenders, largest_size, whole_or_nothing_by
+from sterna.policies.sharing import SIZES, Size, ascending, largest_size, times_left, whole_or_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +28,21 @@ class SrsfOptions:
 
 def shortest_remaining_service_first(view: Snapshot, options: SrsfOptions) -> Target:
     size_of = SIZES[options.size]
-    jobs = contenders(view)
-    keys = services_left(jobs, view.now_s, size_of)
-    grants, _ = whole_or_nothing_by(keys, jobs, view.capacity, view.currency, size_of)
+    grants, _ = whole_or_nothing(view, size_of, ascending(services_left(view, size_of)))
     return Target(grants, memory=view.memory)
 
 
-def services_left(jobs: list[Job], now_s: float, size_of: Callable[[Job], int]) -> list[float]:
+_width_largest: Question = attrgetter("spec.width_largest")
+
+
+def services_left(view: Snapshot, size_of: Callable[[Job], int]) -> Floats:
     """GPU-milliseconds left of each at `size_of(job)`; infinite if nobody knows."""
-    if size_of is largest_size:  # the usual case, spelled out: `times_left` times the job's width
-        return [(job.left_s - (now_s - job.since_s) * job.left_slope) * job.spec.width_largest for job in jobs]
-    return [
-        (workers := size_of(job)) * (job.spec.request.gpu_milli or WHOLE_GPU_MILLI) * job.remaining_s(workers, now_s)
-        for job in jobs
-    ]
+    if size_of is largest_size:
+        return times_left(view) * view.columns.of(_width_largest)
+    now_s = view.now_s
+    return np.array(
+        [
+            (size := size_of(job)) * (job.spec.request.gpu_milli or WHOLE_GPU_MILLI) * job.remaining_s(size, now_s)
+            for job in view.wanting
+        ]
+    )

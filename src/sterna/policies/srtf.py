@@ -9,10 +9,12 @@ a single worker as Voda does, time is counted at the size that is given.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.policies.options import option
-from sterna.policies.sharing import SIZES, Size, contenders, largest_size, times_left, whole_or_nothing_by
+from sterna.policies.sharing import SIZES, Size, ascending, largest_size, times_left, whole_or_nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,9 @@ class SrtfOptions:
 
 def shortest_remaining_time_first(view: Snapshot, options: SrtfOptions) -> Target:
     now_s, size_of = view.now_s, SIZES[options.size]
-    jobs = contenders(view)
     if size_of is largest_size:
-        left_s = times_left(jobs, now_s)
+        left_s = times_left(view)
     else:
-        left_s = [job.remaining_s(size_of(job), now_s) for job in jobs]
-    grants, _ = whole_or_nothing_by(left_s, jobs, view.capacity, view.currency, size_of)
+        left_s = np.array([job.remaining_s(size_of(job), now_s) for job in view.wanting])
+    grants, _ = whole_or_nothing(view, size_of, ascending(left_s))
     return Target(grants, memory=view.memory)

@@ -12,12 +12,21 @@ Departures:
 - A job falls at its threshold, not at the first tick past it: the target says when that is.
 - The user's priority lasts. A job enters by the queue its priority names (0 and above: the first, -1: the second, and
   so on, clamped to the last), rises no higher, and goes ahead of lower priorities in its queue.
+
+All but the first have a way back, for comparing with what was measured without them: `promotion=voda` takes Voda's own
+rule (`voda_ticks.py`), under which no priority lasts.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
+from operator import attrgetter
+from typing import NamedTuple
 
+import numpy as np
+
+from sterna.model.columns import Question
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.resources import WHOLE_GPU_MILLI
@@ -25,11 +34,17 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, PolicyMemory, Target
 from sterna.model.why import Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import contenders, initial_size, whole_or_nothing
+from sterna.policies.sharing import Places, attained, first_start, holds, initial_size, served, whole
+from sterna.policies.voda_ticks import LOOK_S, Rule, change_after, now_counted, once_granted, queue_at
 
 SLACK = 1e-3  # seconds or GPU-seconds: more than a clock that counts from 1970 loses to rounding
 
 LOWER_QUEUE = Because(Why.LOWER_QUEUE)
+
+
+class Promotion(StrEnum):
+    WAITING = "waiting"
+    VODA = "voda"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,56 +55,148 @@ class TiresiasOptions:
     promote_knob: float = option(
         8.0, "a waiting job rises once it has waited this many times its last run; 0: never", at_least=0
     )
+    promotion: Promotion = option(
+        Promotion.WAITING, "voda: its own rule with its defects, for comparing: running jobs rise too, looks every 5 s"
+    )
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(self.thresholds_gpu_s, self.promote_knob)
+
+
+class Queues(NamedTuple):
+    """Who is in which queue, and in which order they are walked: the first queue first, each in its own order."""
+
+    number: Places  # of each job's queue, by its place
+    order: Places
+
+    def below_first(self) -> list[int]:
+        """Places of those in lower queues, as they are walked."""
+        walked = self.number[self.order]
+        below: list[int] = self.order[walked > 0].tolist()
+        return below
+
+
+class Helpings(NamedTuple):
+    """Who gets how many workers, by place; nobody else gets any."""
+
+    places: Places
+    workers: Places
 
 
 def tiresias(view: Snapshot, options: TiresiasOptions) -> Target:
     queues = feedback_queues(view, options)
-    order = [job for queue in queues for job in queue]
-    grants, _ = whole_or_nothing(order, view.capacity, view.currency, initial_size)
-    return answer(view, options, queues, grants)
+    jobs = view.wanting
+    places, _ = served(view, initial_size, queues.order)
+    grants = {(job := jobs[place]).spec.id: whole(job.spec.size_asked) for place in places}
+    return answer(view, options, queues, grants, places)
 
 
-def feedback_queues(view: Snapshot, options: TiresiasOptions) -> list[list[Job]]:
+def feedback_queues(view: Snapshot, options: TiresiasOptions) -> Queues:
     """All jobs by queue, after the falls and rises that are due, each queue in its order."""
-    thresholds, now_s, remembered = options.thresholds_gpu_s, view.now_s, view.memory.jobs
+    number = _by_voda(view, options) if options.promotion is Promotion.VODA else _by_queue(view, options)
+    columns = view.columns
+    order = np.lexsort((columns.of(first_start), columns.of(_priority), number))  # stable: then (submission, id)
+    return Queues(number, order)
+
+
+def _by_queue(view: Snapshot, options: TiresiasOptions) -> Places:
+    """Looks at those alone whose queue is remembered or named by a priority, or who have used up a threshold: a job
+    that has only ever waited is in the first queue, and that is most of a long queue.
+    """
+    columns, jobs, remembered = view.columns, view.wanting, view.memory.jobs
+    number = np.zeros(len(jobs), np.intp)
+    first = options.thresholds_gpu_s[0] if options.thresholds_gpu_s else inf
+    used_up = (attained(view, since_start=True) >= first - SLACK) & (columns.of(holds) > 0)
+    special = used_up | (columns.of(_priority) != 0)
+    if remembered:
+        special |= np.array([job.spec.id in remembered for job in jobs], np.bool_)
+    for place in special.nonzero()[0].tolist():
+        number[place] = _queue_of(jobs[place], remembered.get(jobs[place].spec.id), view.now_s, options)
+    return number
+
+
+def _queue_of(job: Job, entry: Mapping[str, float] | None, now_s: float, options: TiresiasOptions) -> int:
+    thresholds = options.thresholds_gpu_s
     last = len(thresholds)
-    queues: list[list[Job]] = [[] for _ in range(last + 1)]
-    for job in contenders(view):
-        spec = job.spec
-        entry = remembered.get(spec.id)
-        if entry is None and not job.size and not spec.priority:
-            queues[0].append(job)  # most of a long queue: nothing has ever happened to it
-            continue
-        home = home_queue(job, last)
-        queue = home if entry is None else min(last, max(home, int(entry.get("queue", home))))
-        if job.size:
-            while queue < last and job.attained_since_start(now_s) >= thresholds[queue] - SLACK:
-                queue += 1
-        elif queue > home and now_s >= _rise_s(job, now_s, options.promote_knob) - SLACK:
-            queue = home
-        queues[queue].append(job)
-    for jobs in queues:
-        jobs.sort(key=_first_start)  # both sorts are stable: equal jobs stay by (submission, id)
-        if any(job.spec.priority for job in jobs):
-            jobs.sort(key=_priority)
-    return queues
+    home = home_queue(job, last)
+    queue = home if entry is None else min(last, max(home, int(entry.get("queue", home))))
+    if job.size:
+        while queue < last and job.attained_since_start(now_s) >= thresholds[queue] - SLACK:
+            queue += 1
+    elif queue > home and now_s >= _rise_s(job, now_s, options.promote_knob) - SLACK:
+        queue = home
+    return queue
 
 
-def answer(view: Snapshot, options: TiresiasOptions, queues: list[list[Job]], grants: Mapping[JobId, Grant]) -> Target:
-    """The target that goes with these grants: what to remember of the queues, and when they change by themselves."""
-    memory, last = view.memory, len(options.thresholds_gpu_s)
-    sunk: dict[JobId, Mapping[str, float]] = {}
-    for number, queue in enumerate(queues[1:], start=1):
-        sunk.update({job.spec.id: {"queue": float(number)} for job in queue if number > home_queue(job, last)})
-    if sum(map(len, queues)) < len(view.jobs):  # a suspended job keeps its queue
+def _by_voda(view: Snapshot, options: TiresiasOptions) -> Places:
+    now_s, remembered, rule = view.now_s, view.memory.jobs, options.rule
+    last = len(options.thresholds_gpu_s)
+    numbers: list[int] = []
+    for job in view.wanting:
+        entry = remembered.get(job.spec.id, {})
+        queue = min(last, int(entry.get("queue", home_queue(job, last))))
+        looked_s = entry.get("looked_s", now_s - LOOK_S)
+        numbers.append(queue_at(now_counted(job, now_s, entry), queue, looked_s, now_s, rule))
+    return np.array(numbers, np.intp)
+
+
+def answer(
+    view: Snapshot, options: TiresiasOptions, queues: Queues, grants: Mapping[JobId, Grant], places: list[int]
+) -> Target:
+    """The target that goes with these grants: what to remember of the queues, and when they change by themselves.
+
+    `places` are those of the jobs that hold the grants, in the same order.
+    """
+    memory, jobs = view.memory, view.wanting
+    below = queues.below_first()
+    if options.promotion is Promotion.VODA:
+        kept, wake_s = _looks(view, options, queues, grants)
+    else:
+        workers = [grant.workers for grant in grants.values()]
+        helpings = Helpings(np.array(places, np.intp), np.array(workers, np.intp))
+        kept = _sunk(view, options, queues, below)
+        falls_s = _next_fall_s(view, options, queues, helpings)
+        wake_s = min(falls_s, _next_rise_s(view, options, queues, below, grants))
+    if len(jobs) < len(view.jobs):  # a suspended job keeps its queue
         resting = (job.id for job in view.jobs if not job.wants_workers)
-        sunk.update({job_id: memory.jobs[job_id] for job_id in resting if job_id in memory.jobs})
+        kept.update({job_id: memory.jobs[job_id] for job_id in resting if job_id in memory.jobs})
     return Target(
         grants,
-        memory=PolicyMemory(sunk, memory.values, memory.last_action_s),
-        wake_s=_next_change_s(view.now_s, options, queues, grants),
-        left_out={job.spec.id: LOWER_QUEUE for queue in queues[1:] for job in queue if job.spec.id not in grants},
+        memory=PolicyMemory(kept, memory.values, memory.last_action_s),
+        wake_s=wake_s if wake_s < inf else None,
+        left_out={job_id: LOWER_QUEUE for place in below if (job_id := jobs[place].spec.id) not in grants},
     )
+
+
+def _sunk(
+    view: Snapshot, options: TiresiasOptions, queues: Queues, below: list[int]
+) -> dict[JobId, Mapping[str, float]]:
+    """What to remember: the queue of every job that is not where it entered."""
+    jobs, last = view.wanting, len(options.thresholds_gpu_s)
+    return {
+        job.spec.id: {"queue": float(number)}
+        for place, number in zip(below, queues.number[below].tolist(), strict=True)
+        if number > home_queue(job := jobs[place], last)
+    }
+
+
+def _looks(
+    view: Snapshot, options: TiresiasOptions, queues: Queues, grants: Mapping[JobId, Grant]
+) -> tuple[dict[JobId, Mapping[str, float]], float]:
+    """What to remember under Voda's rule, and the first look that changes anybody's queue."""
+    now_s, soonest_s, jobs = view.now_s, inf, view.wanting
+    seen: dict[JobId, Mapping[str, float]] = {}
+    for place, number in zip(queues.order.tolist(), queues.number[queues.order].tolist(), strict=True):
+        job = jobs[place]
+        entry = view.memory.jobs.get(job.spec.id, {})
+        counts = once_granted(job, grants.get(job.spec.id), now_s, now_counted(job, now_s, entry))
+        seen[job.spec.id] = {"queue": float(number), "looked_s": now_s, "waited_s": counts.waited_s}
+        soonest_s = min(soonest_s, change_after(counts, number, now_s, options.rule)[0])
+    return seen, soonest_s
+
+
+_gpu_milli: Question = attrgetter("spec.request.gpu_milli")
 
 
 def home_queue(job: Job, last: int) -> int:
@@ -104,11 +211,7 @@ def service_rate(job: Job, workers: int) -> float:
     return workers * milli / WHOLE_GPU_MILLI if milli else float(workers)
 
 
-def _first_start(job: Job) -> float:
-    return inf if job.first_started_s is None else job.first_started_s
-
-
-def _priority(job: Job) -> int:
+def _priority(job: Job) -> float:
     return -job.spec.priority
 
 
@@ -121,19 +224,26 @@ def _rise_s(job: Job, now_s: float, knob: float) -> float:
     return inf if since_s is None or not knob or job.last_ran_s <= 0 else since_s + knob * job.last_ran_s
 
 
-def _next_change_s(
-    now_s: float, options: TiresiasOptions, queues: list[list[Job]], grants: Mapping[JobId, Grant]
-) -> float | None:
-    last = len(options.thresholds_gpu_s)
-    due_s = [inf]
-    for number, queue in enumerate(queues):
-        for job in queue:
-            grant = grants.get(job.spec.id)
-            if grant is None:
-                if number > home_queue(job, last):
-                    due_s.append(_rise_s(job, now_s, options.promote_knob))
-            elif number < last:
-                served = job.attained_since_start(now_s) if job.size else 0.0
-                due_s.append(now_s + (options.thresholds_gpu_s[number] - served) / service_rate(job, grant.workers))
-    soonest_s = min(due_s)
-    return soonest_s if soonest_s < inf else None
+def _next_fall_s(view: Snapshot, options: TiresiasOptions, queues: Queues, helpings: Helpings) -> float:
+    """When the first of those who will hold workers uses up its threshold; infinite if nobody ever does."""
+    number = queues.number[helpings.places]
+    falling = number < len(options.thresholds_gpu_s)
+    places, workers, number = helpings.places[falling], helpings.workers[falling], number[falling]
+    milli = view.columns.of(_gpu_milli)[places]
+    rate = np.where(milli > 0, workers * milli / WHOLE_GPU_MILLI, workers)
+    used = np.where(view.columns.of(holds)[places] > 0, attained(view, since_start=True)[places], 0.0)
+    unused = np.array(options.thresholds_gpu_s)[number] - used
+    return float((view.now_s + unused / rate).min(initial=inf))
+
+
+def _next_rise_s(
+    view: Snapshot, options: TiresiasOptions, queues: Queues, below: list[int], grants: Mapping[JobId, Grant]
+) -> float:
+    """When the first of those in lower queues who will hold nothing has waited enough; infinite if nobody ever has."""
+    jobs, last = view.wanting, len(options.thresholds_gpu_s)
+    rises_s = [
+        _rise_s(job, view.now_s, options.promote_knob)
+        for place, number in zip(below, queues.number[below].tolist(), strict=True)
+        if (job := jobs[place]).spec.id not in grants and number > home_queue(job, last)
+    ]
+    return min(rises_s, default=inf)

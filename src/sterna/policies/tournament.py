@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from sterna.model.columns import Floats
+
 Standing = tuple[float, float, float]  # what a duel looks at
 
 

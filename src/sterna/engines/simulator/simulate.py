@@ -72,6 +72,7 @@ class _Run:
         self._pacer = Pacer(rate_limit_s=setup.rate_limit_s)
         self.engine = self._new_engine()
         self.arrivals = sorted(setup.jobs, key=lambda job: (self._shown(job.spec.submitted_s), job.spec.id))
+        self._arrivals_s = [self._shown(job.spec.submitted_s) for job in self.arrivals]
         self._next_arrival = 0
         self._round = 0
         self._wake_s: float | None = None
@@ -92,6 +93,7 @@ class _Run:
             checkpoint_every_s=setup.checkpoint_every_s,
             keep_segments=len(setup.jobs) <= _SEGMENTS_FOR_JOBS_MAX,
             knowledge=setup.knowledge,
+            seed=setup.seed,
         )
         if setup.faults is not None and isinstance(made, _FaultyEngine):
             made.fate = (self._chance, setup.faults.crashes_mid_plan)
@@ -128,7 +130,7 @@ class _Run:
                 return None
         moment = math.inf
         if self._next_arrival < len(self.arrivals):
-            moment = self._shown(self.arrivals[self._next_arrival].spec.submitted_s)
+            moment = self._arrivals_s[self._next_arrival]
         finishes, live = self._finishes, self.engine.live
         while finishes:
             finish_s, job_id, version = finishes[0]
@@ -191,12 +193,9 @@ class _Run:
         if engine.unpredictable and self._is_round(now_s):
             for job_id, done_s in engine.advance_unpredictable():
                 self._finished(job_id, done_s)
-        while self._next_arrival < len(self.arrivals):
-            arrival = self.arrivals[self._next_arrival]
-            if self._shown(arrival.spec.submitted_s) > now_s:
-                break
+        while self._next_arrival < len(self.arrivals) and self._arrivals_s[self._next_arrival] <= now_s:
+            engine.arrive(self.arrivals[self._next_arrival])
             self._next_arrival += 1
-            engine.arrive(arrival)
             self._notice(Happening.JOB_ACCEPTED)
 
     def _is_round(self, now_s: float) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.results import JobRecord, Segment
 from sterna.engines.simulator.training import SimulatedJob, Training
+from sterna.model.columns import Columns, KeptColumns
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvariantBroken
 from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
@@ -65,6 +66,7 @@ class SimulatedEngine:
         checkpoint_every_s: float = 0.0,
         keep_segments: bool = True,
         knowledge: Knowledge | None = None,
+        seed: int = 0,
     ) -> None:
         self.now_s = 0.0
         self.cluster = cluster
@@ -72,9 +74,14 @@ class SimulatedEngine:
         self.wake_s: float | None = None
         self.jobs: dict[JobId, Job] = {}  # in order of arrival, as the snapshot wants them
         self.live: dict[JobId, LiveJob] = {}
+        self._blank: Job | None = None  # that new jobs are made from, which is faster than making them from nothing
         self._holding: dict[JobId, Job] = {}  # those that take room
+        self._held = [0] * len(NOTHING)  # what all workers take, each counted as an elastic one
+        self._leaving: dict[JobId, Job] = {}  # those of them with workers that were told to go
+        self._columns = KeptColumns()
         self._accelerators: frozenset[str | None] = frozenset()  # that any job so far asked for
-        self._largest_minimum = NOTHING  # of any job so far, in each resource
+        self._minimums: set[Resources] = set()  # that any job so far needed to start
+        self._largest_minimum = self._smallest_minimum = NOTHING  # of those, in each resource
         self.unpredictable: dict[JobId, None] = {}  # running jobs whose finish is found only by advancing them
         self.gpus_used = 0.0
         self.running = 0
@@ -86,6 +93,7 @@ class SimulatedEngine:
         self._on_leaving = on_leaving  # None: workers are gone the moment they are told to go
         self._checkpoint_every_s = checkpoint_every_s
         self._keep_segments = keep_segments
+        self._seed = seed  # of what policies and placements draw by lot
         self._knowledge = knowledge  # None: policies are told the truth
 
     # -- Engine ---------------------------------------------------------------------------------------------------
@@ -104,37 +112,51 @@ class SimulatedEngine:
 
     def snapshot(self) -> Snapshot:
         self._revision += 1
-        view = Snapshot(
+        pods = self.serving
+        jobs = tuple(self.jobs.values())
+        return Snapshot.as_known(
             revision=self._revision,
             now_s=self.now_s,
             cluster=self.cluster,
-            jobs=tuple(self.jobs.values()),
-            serving=tuple([Guest(pod.id, pod.request, GuestKind.SERVING) for pod in self.serving]),
+            jobs=jobs,
+            serving=tuple([Guest(pod.id, pod.request, GuestKind.SERVING) for pod in pods]) if pods else (),
             memory=self.memory,
-            reserved=sum([pod.request[self.cluster.currency] for pod in self.serving]),
-        )
-        return view.prepared(
+            reserved=sum([pod.request[self.cluster.currency] for pod in pods]) if pods else 0,
+            seed=self._seed,
             by_id=self.jobs.copy(),
             holding=tuple(self._holding.values()),
-            wanting=view.jobs,  # nobody is suspended here
+            holders=frozenset(self._holding),
+            held=Resources._make(self._held),
+            leaving=tuple(self._leaving.values()) if self._leaving else (),
+            wanting=jobs,  # nobody is suspended here
+            columns=Columns(jobs, self._columns),
             accelerators_named=self._accelerators,
             largest_minimum=self._largest_minimum,
+            smallest_minimum=self._smallest_minimum,
         )
 
     def arrive(self, simulated: SimulatedJob) -> None:
         training = simulated.training
-        job = Job(
-            spec=simulated.spec,
+        spec = simulated.spec
+        if self._blank is None:
+            self._blank = Job(spec=spec)
+        job = self._blank.but(
+            spec=spec,
             as_of_s=self.now_s,
-            waiting_since_s=simulated.spec.submitted_s,
+            waiting_since_s=spec.submitted_s,
             units_left=training.units_left,
-            curve=self._told(simulated.spec, training),
+            curve=self._told(spec, training),
             restart_s=simulated.restart_s if simulated.restart_s is not None else self._costs.rescale_s,
         )
-        self.jobs[job.spec.id] = job
-        self._accelerators |= {job.spec.accelerator}
-        self._largest_minimum = Resources(*map(max, self._largest_minimum, job.spec.min_request))
-        self.live[job.spec.id] = LiveJob(training, simulated.restart_s)
+        self.jobs[spec.id] = job
+        self._columns.add(job)
+        if spec.accelerator not in self._accelerators:
+            self._accelerators |= {spec.accelerator}
+        if spec.min_request not in self._minimums:
+            self._minimums.add(spec.min_request)
+            self._largest_minimum = Resources(*map(max, zip(*self._minimums, strict=True)))
+            self._smallest_minimum = Resources(*map(min, zip(*self._minimums, strict=True)))
+        self.live[spec.id] = LiveJob(training, simulated.restart_s)
 
     def commit(self) -> bool:
         """Make the noted actions true; says whether anything changed."""
@@ -165,13 +187,23 @@ class SimulatedEngine:
 
     def finish(self, job_id: JobId, finished_s: float) -> JobRecord:
         """The job is done: it leaves the cluster, and what is known of it becomes a record."""
-        self._settle(job_id)
-        self._hold(job_id, ())
+        job, live = self.jobs[job_id], self.live[job_id]
+        self._close_segment(job, live)
+        self.gpus_used -= job.service_rate
+        self._take_room(job.spec, -len(job.workers))
+        self.running -= 1
+        if self._on_leaving is not None:
+            self._on_leaving(job_id)
+        if self.now_s > job.as_of_s:
+            self.jobs[job_id] = job.but(**self._progress(job, live)[0])
         return self.record(job_id, finished_s)
 
     def record(self, job_id: JobId, finished_s: float | None, *, refused: str = "") -> JobRecord:
+        """What is known of a job that is done, or will never be; from now on the cluster does not have it."""
         job, live = self.jobs.pop(job_id), self.live.pop(job_id)
+        self._columns.remove(job_id)
         self._holding.pop(job_id, None)
+        self._leaving.pop(job_id, None)
         self.unpredictable.pop(job_id, None)
         spec = job.spec
         return JobRecord(
@@ -185,7 +217,7 @@ class SimulatedEngine:
             lost_s=live.lost_gpu_s,
             resizes=live.resizes,
             migrations=live.migrations,
-            preemptions=live.preemptions - (finished_s is not None),  # leaving at the end is no preemption
+            preemptions=live.preemptions,
             segments=tuple(live.segments),
             refused=refused,
         )
@@ -249,11 +281,20 @@ class SimulatedEngine:
     def _keep(self, job: Job) -> Job:
         job_id = job.spec.id
         self.jobs[job_id] = job
+        self._columns.replace(job)
         if job.workers or job.leaving:
             self._holding[job_id] = job
         else:
             self._holding.pop(job_id, None)
+        if job.leaving:
+            self._leaving[job_id] = job
+        elif self._leaving:
+            self._leaving.pop(job_id, None)
         return job
+
+    def _take_room(self, spec: JobSpec, more: int) -> None:
+        if more:
+            self._held = [had + more * amount for had, amount in zip(self._held, spec.request, strict=True)]
 
     def _settle(self, job_id: JobId) -> float | None:
         """Bring the job's counters to now; the moment it finished, if it did."""
@@ -295,6 +336,7 @@ class SimulatedEngine:
             return
         live, now_s = self.live[job_id], self.now_s
         self.gpus_used -= job.service_rate
+        self._take_room(job.spec, len(workers) - len(held))
         changes: dict[str, object] = {"as_of_s": now_s}
         if job.size and now_s > job.as_of_s:
             changes = self._progress(job, live)[0]

@@ -27,7 +27,7 @@ class ProfiledTraining:
     """One job's progress. `finish_s` never knows: goodput changes with every epoch, so the simulator asks by round."""
 
     __slots__ = (
-        "_batch", "_by_node", "_epoch", "_goodput", "_goodput_of", "_profile", "_progress",
+        "_batch", "_by_node", "_each", "_epoch", "_goodput", "_goodput_of", "_profile", "_progress",
         "_slowdown", "_whole_epochs", "curve",
     )  # fmt: skip
 
@@ -50,6 +50,7 @@ class ProfiledTraining:
         self._epoch = 0
         self._progress = 0.0
         self._goodput = 0.0
+        self._each: Iterating | None = None  # on the workers that it was worked out for
         self._goodput_of: tuple[Sequence[Worker], int] = ((), -1)  # what `_goodput` was worked out for
 
     def advance(self, workers: Sequence[Worker], from_s: float, to_s: float) -> float | None:
@@ -104,9 +105,12 @@ class ProfiledTraining:
 
     def _goodput_on(self, workers: Sequence[Worker]) -> float:
         of_workers, of_epoch = self._goodput_of
-        if of_epoch != self._epoch or (of_workers is not workers and of_workers != workers):
+        moved = of_workers is not workers and of_workers != workers
+        if moved or of_epoch != self._epoch:
             profile = self._by_node.get(workers[0].node, self._profile)
-            self._goodput = goodput(profile, run_lengths(workers), self._batch, self._epoch) / self._slowdown
+            if moved or self._each is None:
+                self._each = iterating(profile, run_lengths(workers), self._batch)
+            self._goodput = goodput(profile, self._each, self._epoch) / self._slowdown
             self._goodput_of = (workers, self._epoch)
         return self._goodput
 
@@ -141,12 +145,23 @@ def iteration_s(profile: Profile, placement: Placement, parts: Split) -> float:
     return step_s + (step_s - sync_s) * parts.steps
 
 
-def goodput(profile: Profile, placement: Placement, batch: int, epoch: int) -> float:
-    """Progress per second: how much an iteration counts, over how long it takes."""
+class Iterating(NamedTuple):
+    """How a job iterates where it is: the same from epoch to epoch."""
+
+    total: int  # samples of one iteration
+    took_s: float
+
+
+def iterating(profile: Profile, placement: Placement, batch: int) -> Iterating:
     parts = split(profile, batch, sum(placement), accumulates=batch > profile.batch_min)
-    sqr, var = profile.statistics(parts.total, epoch)
-    gain = (var + sqr) / (var / (parts.total / profile.batch_min) + sqr)
-    return gain / iteration_s(profile, placement, parts)
+    return Iterating(parts.total, iteration_s(profile, placement, parts))
+
+
+def goodput(profile: Profile, each: Iterating, epoch: int) -> float:
+    """Progress per second: how much an iteration counts, over how long it takes."""
+    sqr, var = profile.statistics(each.total, epoch)
+    gain = (var + sqr) / (var / (each.total / profile.batch_min) + sqr)
+    return gain / each.took_s
 
 
 def predicted_curve(profile: Profile, batch: int, *, workers_max: int, gpus_per_node: int) -> SpeedupCurve:
