@@ -23,19 +23,30 @@ INTEGER_MAX = (1 << 63) - 1
 Document = Any  # what JSON can say; every reader checks the shape at once
 
 
-def read_document(text: str | bytes, *, name: str, bytes_max: int = BODY_BYTES_MAX) -> Document:
-    """The value that `text` says, as JSON if it opens with a bracket and as YAML otherwise."""
-    decoded = _decoded(text, name=name, bytes_max=bytes_max)
-    values_max = max(1, bytes_max // MIB) * VALUES_PER_MIB_MAX
+def read_document(
+    text: str | bytes,
+    *,
+    name: str,
+    bytes_max: int = BODY_BYTES_MAX,
+    values_max: int | None = None,
+    first_line: int = 1,
+) -> Document:
+    """The value that `text` says, as JSON if it opens with a bracket and as YAML otherwise.
+
+    `values_max` left out goes by `bytes_max`. `first_line` is where `text` begins in what its author has, who is told
+    of lines there.
+    """
+    decoded = decoded_text(text, name=name, bytes_max=bytes_max)
+    values_max = max(1, bytes_max // MIB) * VALUES_PER_MIB_MAX if values_max is None else values_max
     if decoded.lstrip()[:1] in ("{", "["):
-        value = _value_of_json(decoded, name, values_max)
+        value = _value_of_json(decoded, name, values_max, first_line)
     else:
-        value = value_of_yaml(decoded, name=name, values_max=values_max, depth_max=DEPTH_MAX)
+        value = value_of_yaml(decoded, name=name, values_max=values_max, depth_max=DEPTH_MAX, first_line=first_line)
     check_document(value, name=name)
     return value
 
 
-def _decoded(text: str | bytes, *, name: str, bytes_max: int) -> str:
+def decoded_text(text: str | bytes, *, name: str, bytes_max: int = BODY_BYTES_MAX) -> str:
     try:
         decoded = text.decode() if isinstance(text, bytes) else text
         size = len(text) if isinstance(text, bytes) else len(text.encode())
@@ -46,13 +57,13 @@ def _decoded(text: str | bytes, *, name: str, bytes_max: int) -> str:
     return decoded
 
 
-def _value_of_json(text: str, name: str, values_max: int) -> Document:
+def _value_of_json(text: str, name: str, values_max: int, first_line: int) -> Document:
     if text.count(",") + text.count("[") + text.count("{") > values_max:  # a bound that needs no parsing
         raise InvalidRequest(field=name, value="too many values", expected=f"at most {values_max} commas and brackets")
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        where = f"{name}: line {error.lineno}, column {error.colno}"
+        where = f"{name}: line {error.lineno - 1 + first_line}, column {error.colno}"
         found = text[error.pos : error.pos + 20] or "the end"
         raise InvalidRequest(field=where, value=found, expected=f"JSON ({error.msg.lower()})") from None
     except RecursionError:

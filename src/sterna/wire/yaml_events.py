@@ -27,15 +27,15 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,400}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 
-def value_of_yaml(text: str, *, name: str, values_max: int, depth_max: int) -> Any:
-    """The one document in `text`."""
-    builder = _Builder(name, values_max, depth_max)
+def value_of_yaml(text: str, *, name: str, values_max: int, depth_max: int, first_line: int = 1) -> Any:
+    """The one document in `text`, which begins at `first_line` of what its author has."""
+    builder = _Builder(name, values_max, depth_max, first_line)
     try:
         for event in yaml.parse(text, Loader=_PARSER):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{name}: line {mark.line + 1}, column {mark.column + 1}" if mark else name
+        where = f"{name}: line {mark.line + first_line}, column {mark.column + 1}" if mark else name
         raise InvalidRequest(field=where, value=error.problem or "text", expected="YAML") from None
     except yaml.YAMLError as error:
         raise InvalidRequest(field=name, value=str(error).splitlines()[0], expected="YAML") from None
@@ -53,9 +53,9 @@ class _Open:
 
 
 class _Builder:
-    def __init__(self, name: str, values_max: int, depth_max: int) -> None:
+    def __init__(self, name: str, values_max: int, depth_max: int, first_line: int) -> None:
         self.document: Any = None
-        self._name, self._values_max, self._depth_max = name, values_max, depth_max
+        self._name, self._values_max, self._depth_max, self._first_line = name, values_max, depth_max, first_line
         self._stack: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}  # value, and how many values it is
         self._values = self._aliases = self._documents = 0
@@ -139,7 +139,9 @@ class _Builder:
     def _refuse(self, event: Any, value: object, expected: str) -> NoReturn:
         mark = event.start_mark
         raise InvalidRequest(
-            field=f"{self._name}: line {mark.line + 1}, column {mark.column + 1}", value=value, expected=expected
+            field=f"{self._name}: line {mark.line + self._first_line}, column {mark.column + 1}",
+            value=value,
+            expected=expected,
         )
 
 

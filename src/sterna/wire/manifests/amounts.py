@@ -1,0 +1,85 @@
+"""What one replica takes, all its containers together, and what the one that trains may not exceed.
+
+A container without a request takes its limit, as in a cluster. `nvidia.com/gpu` may be a fraction of one card, and so
+may KubeShare's annotations.
+"""
+
+from sterna.model.errors import InvalidRequest
+from sterna.model.quantities import AMOUNT_MAX, Quantity, effective_request, exact, gpu_milli, memory_bytes
+from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
+from sterna.wire.fields import COUNT_MAX
+from sterna.wire.manifests.findings import Findings, Path
+from sterna.wire.manifests.pods import RESOURCES, PodAt
+
+_KUBESHARE = ("kubeshare/gpu_request", "kubeshare/gpu_limit", "kubeshare/gpu_mem")
+_MAX = AMOUNT_MAX // COUNT_MAX  # of one replica, so that no sum over a job overflows; some 90 TB of memory
+
+
+def amounts_of(pod: PodAt, main: int, findings: Findings) -> tuple[Resources, Resources]:
+    """The request of one replica, and the limit of its main container."""
+    request = limit = NOTHING
+    for index, container in enumerate(pod.template.spec.containers):
+        path = (*pod.container_path(index), "resources")
+        wanted, most = container.resources.requests, container.resources.limits
+        _check_each(wanted, most, path, findings)
+        try:
+            request = request.plus(effective_request(wanted, most))
+            limit = effective_request({}, most) if index == main else limit
+        except InvalidRequest:
+            continue  # reported by _check_each
+    if max(request) > _MAX:
+        findings.wrong((*pod.path, "containers"), f"{max(request)} of one resource", "less: no machine has as much")
+    share = _kubeshare(pod, findings)
+    if share is not None:
+        if request.gpu_milli:
+            findings.warn(pod.path, "GPUs among the resources are not counted: the kubeshare annotations are")
+        request = request._replace(gpu_milli=share.gpu_milli, gpu_bytes=share.gpu_bytes)
+        limit = limit._replace(gpu_milli=0, gpu_bytes=share.gpu_bytes)  # the share of time is KubeShare's to enforce
+    elif request.gpu_milli > WHOLE_GPU_MILLI and request.shares_gpu:
+        findings.wrong(
+            (*pod.container_path(0), "resources"), f"{request.gpu_milli / 1000:g} GPUs", "whole GPUs, or a part of one"
+        )
+    return request, limit
+
+
+def _check_each(requests: dict[str, Quantity], limits: dict[str, Quantity], path: Path, findings: Findings) -> None:
+    for key, amounts in (("limits", limits), ("requests", requests)):
+        for name, quantity in amounts.items():
+            if name in RESOURCES and _too_much(name, quantity):
+                findings.wrong((*path, key, name), quantity, "less: no machine has as much")
+    for name, quantity in requests.items():
+        if name in limits and exact(quantity) > exact(limits[name]):
+            findings.wrong((*path, "requests", name), quantity, f"at most the limit ({limits[name]})")
+
+
+def _too_much(name: str, quantity: Quantity) -> bool:
+    try:
+        return max(effective_request({name: quantity}, {})) > _MAX
+    except InvalidRequest:
+        return True
+
+
+def _kubeshare(pod: PodAt, findings: Findings) -> Resources | None:
+    """A share of one card by annotation: what is guaranteed, the most, and memory. All three or none."""
+    written = pod.template.metadata.annotations
+    if not any(key in written for key in _KUBESHARE):
+        return None
+    path = pod.annotations_path
+    numbers: list[int] = []
+    for key in _KUBESHARE:
+        try:
+            numbers.append((memory_bytes if key.endswith("mem") else gpu_milli)(written[key]))
+        except KeyError:
+            findings.wrong((*path, key), None, f"a value: {', '.join(_KUBESHARE)} go together")
+        except InvalidRequest as error:
+            findings.wrong((*path, key), written[key], error.expected)
+    if len(numbers) < len(_KUBESHARE):
+        return NOTHING
+    share, most, memory = numbers
+    if most > WHOLE_GPU_MILLI:
+        findings.wrong((*path, _KUBESHARE[1]), written[_KUBESHARE[1]], "at most 1.0, a whole card")
+    elif share > most:
+        findings.wrong((*path, _KUBESHARE[0]), written[_KUBESHARE[0]], f"at most gpu_limit ({written[_KUBESHARE[1]]})")
+    elif memory > _MAX:
+        findings.wrong((*path, _KUBESHARE[2]), written[_KUBESHARE[2]], "less: no card has as much")
+    return Resources(gpu_milli=share, gpu_bytes=memory)

@@ -1,0 +1,201 @@
+"""What all kinds share on the way to a workload: name, run policy, annotations, priority, where it may run."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sterna.model.ids import NodeId
+from sterna.model.jobs import Role
+from sterna.model.workload import CleanUp, Contract, RoleTemplate, RunPolicy, Success, Workload
+from sterna.wire.manifests.findings import Findings, Path, shown
+from sterna.wire.manifests.job_shapes import FlatRunPolicy, JobShape, Metadata, RunPolicyBody
+from sterna.wire.manifests.pods import PodAt
+from sterna.wire.manifests.shapes import meant
+from sterna.wire.manifests.sizes import Bounds
+from sterna.wire.manifests.where import Where, where_of
+
+OURSELVES = "sterna.dev/sterna"  # as managedBy: no other than the name left out
+ANNOTATIONS = (
+    *("min-workers", "max-workers", "workers-step", "category", "epochs", "accelerator", "priority", "contract"),
+    "chief-in-ps",
+)
+NAME_MAX = 63  # of a pod and its service, by DNS
+PRIORITY_MAX = 10**9
+
+_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_COMPLETED = "abcde"  # as long as what an engine adds to generateName
+_STAMP = re.compile(r"-\d{8}-\d{6}(?:-\d+)?$")  # what Voda's `create` puts behind a name
+_INTEGER = re.compile(r"-?[0-9]{1,10}")
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
+
+
+class Own(NamedTuple):
+    """What a kind has a field of its own for; None: the annotations say, or nobody does."""
+
+    epochs: float | None = None
+    priority: int | None = None
+    accelerator: str | None = None
+    category: str | None = None
+    node_preference: str | None = None
+    port: int | None = None
+
+
+def workload_of(
+    job: JobShape,
+    findings: Findings,
+    *,
+    roles: Sequence[RoleTemplate],
+    pods: Sequence[PodAt],  # of the roles, in their order: the workers' decides where the job may run
+    contract: Contract,
+    success: Success,
+    run_policy: RunPolicy,
+    bounds: Bounds,
+    own: Own,
+    policy: RunPolicyBody,
+    processes_per_worker: int = 1,
+    rendezvous: tuple[tuple[str, str], ...] = (),
+    details: tuple[tuple[str, str], ...] = (),
+) -> Workload:
+    metadata = job.metadata
+    where = _where(pods, findings)
+    workload = Workload(
+        namespace=metadata.namespace,
+        name=metadata.called,
+        api_version=job.api_version,
+        kind=job.kind,
+        labels=tuple(sorted(metadata.labels.items())),
+        annotations=tuple(sorted(metadata.annotations.items())),
+        roles=tuple(roles),
+        contract=contract,
+        success=success,
+        run_policy=run_policy,
+        workers_min=bounds.low,
+        workers_max=bounds.high,
+        workers_initial=bounds.initial,
+        workers_step=bounds.step,
+        processes_per_worker=processes_per_worker,
+        port=own.port,
+        units_total=own.epochs if own.epochs is not None else _epochs(metadata, findings),
+        accelerator=own.accelerator or _annotation(metadata, "accelerator") or where.accelerator,
+        category=own.category or _annotation(metadata, "category") or _STAMP.sub("", metadata.called).removesuffix("-"),
+        priority=_priority(metadata, own.priority, policy, pods[-1], findings),
+        selector=where.selector,
+        tolerations=where.tolerations,
+        node_preference=NodeId(own.node_preference) if own.node_preference else where.preference,
+        rendezvous=rendezvous,
+        details=details,
+    )
+    _check_names(workload, findings)
+    _check_annotations(metadata, findings)
+    return workload
+
+
+def run_policy_of(nested: RunPolicyBody, flat: FlatRunPolicy | None, findings: Findings) -> RunPolicy:
+    """Kubeflow has it under `runPolicy`, older manifests in the spec itself; either will do."""
+    scheduling = nested.scheduling_policy
+    for key, value in (
+        ("queue", scheduling.queue),
+        ("minResources", scheduling.min_resources),
+        ("scheduleTimeoutSeconds", scheduling.schedule_timeout_seconds),
+    ):
+        if value:
+            findings.warn(("spec", "runPolicy", "schedulingPolicy", key), "not used")
+    return RunPolicy(
+        backoff_limit=_either("backoffLimit", nested, flat, findings),
+        active_deadline_s=_seconds(_either("activeDeadlineSeconds", nested, flat, findings)),
+        ttl_after_finished_s=_seconds(_either("ttlSecondsAfterFinished", nested, flat, findings)),
+        clean_up=_either("cleanPodPolicy", nested, flat, findings) or CleanUp.RUNNING,
+        suspend=nested.suspend,
+        managed_by=None if nested.managed_by in (None, "", OURSELVES) else nested.managed_by,
+    )
+
+
+def contract_of(metadata: Metadata, allowed: Sequence[Contract], findings: Findings) -> Contract:
+    """The first of those that the kind can have, unless an annotation says which."""
+    text = _annotation(metadata, "contract")
+    if text is None or text in allowed:
+        return allowed[0] if text is None else Contract(text)
+    path = ("metadata", "annotations", "sterna.dev/contract")
+    findings.wrong(path, text, " or ".join(sorted(set(allowed))))
+    return allowed[0]
+
+
+def _either(key: str, nested: RunPolicyBody, flat: FlatRunPolicy | None, findings: Findings) -> Any:
+    name = next(name for name, field in FlatRunPolicy.model_fields.items() if field.alias == key)
+    inside, outside = getattr(nested, name), getattr(flat, name, None)
+    if inside is not None and outside is not None and inside != outside:
+        findings.wrong(("spec", key), outside, f"{inside} as in spec.runPolicy.{key}, or only one of the two")
+    return outside if inside is None else inside
+
+
+def _seconds(whole: int | None) -> float | None:
+    return None if whole is None else float(whole)
+
+
+def _where(pods: Sequence[PodAt], findings: Findings) -> Where:
+    found = [where_of(pod, findings) for pod in pods]
+    for pod, where in zip(pods[:-1], found[:-1], strict=True):
+        if where not in (Where(), found[-1]):
+            findings.warn(pod.path, f"nodes are chosen by {shown(pods[-1].path)}, for the whole job")
+    return found[-1]
+
+
+def _annotation(metadata: Metadata, name: str) -> str | None:
+    return metadata.annotations.get(f"sterna.dev/{name}")
+
+
+def _epochs(metadata: Metadata, findings: Findings) -> float | None:
+    text = _annotation(metadata, "epochs")
+    if text is None:
+        return None
+    if not _NUMBER.fullmatch(text) or not float(text):
+        findings.wrong(("metadata", "annotations", "sterna.dev/epochs"), text, 'a number above 0, in quotes: "90"')
+        return None
+    return float(text)
+
+
+def _priority(metadata: Metadata, own: int | None, policy: RunPolicyBody, pod: PodAt, findings: Findings) -> int:
+    """Larger goes first. A class that has only a name gets its number from the cluster."""
+    key = "sterna.dev/priority"
+    written: list[tuple[Path, str | int | None]] = [
+        (("spec", "priority"), own),
+        (("metadata", "annotations", key), metadata.annotations.get(key)),
+        (("metadata", "labels", key), metadata.labels.get(key)),
+        (("spec", "runPolicy", "schedulingPolicy", "priorityClass"), policy.scheduling_policy.priority_class or None),
+        ((*pod.path, "priority"), pod.template.spec.priority),
+        ((*pod.path, "priorityClassName"), pod.template.spec.priority_class_name or None),
+    ]
+    for path, value in written:
+        if value is None:
+            continue
+        if isinstance(value, int) or _INTEGER.fullmatch(value):
+            if abs(int(value)) > PRIORITY_MAX:
+                findings.wrong(path, value, f"from -{PRIORITY_MAX} to {PRIORITY_MAX}")
+            return int(value)
+        if key in path:
+            findings.wrong(path, value, 'a whole number, in quotes: "10"')
+        else:
+            findings.set_aside(path, f"the class {value} has no number here, so it counts as 0")
+    return 0
+
+
+def _check_names(workload: Workload, findings: Findings) -> None:
+    expected = 'lower-case letters, digits and "-", beginning with a letter'
+    name = f"{workload.name}{_COMPLETED}" if workload.name.endswith("-") else workload.name
+    for key, text in (("name", name), ("namespace", workload.namespace)):
+        if not _NAME.fullmatch(text) or len(text) > NAME_MAX:
+            findings.wrong(("metadata", key), text or None, f"{expected}, at most {NAME_MAX} characters")
+            return
+    counts = [(t, workload.workers_max if t.role is Role.WORKER else t.replicas) for t in workload.roles]
+    longest = max((f"{name}-{t.word}-{count - 1}" for t, count in counts), key=len)
+    if len(longest) > NAME_MAX:
+        most = NAME_MAX - (len(longest) - len(name))
+        findings.wrong(("metadata", "name"), workload.name, f"at most {most} characters, for names like {longest}")
+
+
+def _check_annotations(metadata: Metadata, findings: Findings) -> None:
+    """Others under our domain may stand: an engine keeps notes there. A misspelt one would go unnoticed."""
+    for key in metadata.annotations:
+        domain, _, name = key.partition("/")
+        if domain == "sterna.dev" and name not in ANNOTATIONS and (likely := meant(name, ANNOTATIONS)):
+            findings.wrong(("metadata", "annotations", key), key, f'did you mean "sterna.dev/{likely}"?')

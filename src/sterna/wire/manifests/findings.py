@@ -1,0 +1,62 @@
+"""What a reading of manifests brings up: problems, warnings, and what only a cluster could do. With paths.
+
+A path is kept in its parts until it is shown, because follow-up problems are told by it: where `replicas` cannot be
+read, nothing is said about a minimum that is above it.
+"""
+
+import re
+from collections.abc import Sequence
+
+from sterna.wire.problems import Problem
+
+Path = tuple[str | int, ...]
+
+PROBLEMS_MAX = 200  # whoever has more has another problem
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class Findings:
+    """Of one document."""
+
+    def __init__(self, document: str) -> None:
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+        self.aside: list[str] = []  # what the process runner leaves out, and Kubernetes does
+        self._document = document
+        self._unread: list[Path] = []
+
+    def unread(self, path: Path, value: object, expected: str) -> None:
+        """Something has not the shape it should have, so what follows from it is unknown."""
+        if len(self.problems) < PROBLEMS_MAX:
+            self.wrong(path, value, expected)
+            self._unread.append(path)
+
+    def wrong(self, path: Path, value: object, expected: str, *, given: Sequence[Path] = ()) -> None:
+        """Something that can be read and will not do. `given` are the places it was compared with."""
+        follows = any(_touch(mine, theirs) for mine in (path, *given) for theirs in self._unread)
+        if not follows and len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(f"{self._document}: {shown(path) or 'all of it'}", value, expected))
+
+    def warn(self, path: Path, text: str) -> None:
+        self.warnings.append(f"{self._document}: {shown(path)}: {text}")
+
+    def set_aside(self, path: Path, text: str) -> None:
+        self.aside.append(f"{self._document}: {shown(path)}: {text}")
+
+
+def shown(path: Path) -> str:
+    """`spec.containers[0].resources.limits["nvidia.com/gpu"]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if _PLAIN.fullmatch(part) else f'["{part[:80]}"]'
+    return text.removeprefix(".")
+
+
+def _touch(one: Path, other: Path) -> bool:
+    """Does one of them contain the other?"""
+    shared = min(len(one), len(other))
+    return one[:shared] == other[:shared]
