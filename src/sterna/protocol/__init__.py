@@ -1,0 +1,32 @@
+"""The messages between a training process and its engine: two small files in a mailbox, and datagrams that only wake.
+
+Values (`Orders`, `Status`), how they get into and out of the mailbox directory, and the names of the environment
+variables that tell a worker who it is. Standard library only, and nothing here decides anything: what a worker does
+about an order is `sterna.training`'s matter, what an engine does about a status is the engine's.
+
+Files are the truth. A datagram carries nothing but "look again"; losing one costs time, never correctness.
+"""
+
+from sterna.protocol.environment import STERNA_VARIABLES, BadEnvironment, WorkerIdentity, worker_environment
+from sterna.protocol.mailbox import read_orders, read_status, write_orders, write_status
+from sterna.protocol.messages import CommittedCheckpoint, Order, Orders, Phase, Status
+from sterna.protocol.wake import WakeSocket, wake_engine, wake_worker
+
+__all__ = [
+    "STERNA_VARIABLES",
+    "BadEnvironment",
+    "CommittedCheckpoint",
+    "Order",
+    "Orders",
+    "Phase",
+    "Status",
+    "WakeSocket",
+    "WorkerIdentity",
+    "read_orders",
+    "read_status",
+    "wake_engine",
+    "wake_worker",
+    "worker_environment",
+    "write_orders",
+    "write_status",
+]

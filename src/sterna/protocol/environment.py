@@ -1,0 +1,129 @@
+"""Who a worker is, as its environment says: the names of the variables, how an engine sets and a worker reads them.
+
+Inside torchrun's children its own `RANK`, `WORLD_SIZE` and `LOCAL_RANK` win over ours, since only it knows who is
+there after a rendezvous. Its restart count does not tell launches apart (it stays the same when members change and
+differs between agents), so nothing here is an identity of a launch: ranks find each other by other means.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+JOB = "STERNA_JOB"  # the job's id, namespace/name
+WORKER = "STERNA_WORKER"  # uid of this worker, unique for each process start
+RANK = "STERNA_RANK"
+WORLD_SIZE = "STERNA_WORLD_SIZE"
+INCARNATION = "STERNA_INCARNATION"  # raised each time the whole gang is started anew
+CHECKPOINT_DIR = "STERNA_CHECKPOINT_DIR"
+MAILBOX = "STERNA_MAILBOX"  # its presence is what "inside Sterna" means
+WAKE = "STERNA_WAKE"  # path of the engine's datagram socket
+STANDBY = "STERNA_STANDBY"  # "1": a warm replacement, on hold until ordered to run
+GANG = "STERNA_GANG"  # "0": the ranks train independently of each other (parameter server) and agree on nothing
+SIGNALS = "STERNA_SIGNALS"  # "1": SIGTERM counts as an order to stop, as if the program had asked to listen for it
+
+STERNA_VARIABLES = (JOB, WORKER, RANK, WORLD_SIZE, INCARNATION, CHECKPOINT_DIR, MAILBOX, WAKE, STANDBY, GANG, SIGNALS)
+
+
+class BadEnvironment(ValueError):
+    """A variable is set to something that cannot be meant; the message names it, its value and what would do."""
+
+
+def worker_environment(
+    *,
+    job: str,
+    worker: str,
+    rank: int,
+    world_size: int,
+    incarnation: int,
+    checkpoint_dir: str | os.PathLike[str],
+    mailbox: str | os.PathLike[str],
+    wake: str | os.PathLike[str],
+    standby: bool = False,
+    gang: bool = True,
+    signals: bool = False,
+) -> dict[str, str]:
+    """The variables an engine gives to one worker. Those that are off are absent, not empty."""
+    environment = {
+        JOB: job,
+        WORKER: worker,
+        RANK: str(rank),
+        WORLD_SIZE: str(world_size),
+        INCARNATION: str(incarnation),
+        CHECKPOINT_DIR: os.fspath(checkpoint_dir),
+        MAILBOX: os.fspath(mailbox),
+        WAKE: os.fspath(wake),
+    }
+    if standby:
+        environment[STANDBY] = "1"
+    if not gang:
+        environment[GANG] = "0"
+    if signals:
+        environment[SIGNALS] = "1"
+    return environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerIdentity:
+    """What a process knows of itself at its start. Outside Sterna `mailbox` is None; ranks may still be torchrun's."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0  # among the processes of this worker; the first one speaks for the worker
+    job: str = ""
+    worker: str = ""
+    incarnation: int = 0
+    checkpoint_dir: Path | None = None  # None: there is nowhere to keep checkpoints
+    mailbox: Path | None = None
+    wake: Path | None = None
+    standby: bool = False
+    gang: bool = True
+    signals: bool = False
+    run_id: str = ""  # torchrun's, the same for all its members
+
+    @property
+    def inside(self) -> bool:
+        return self.mailbox is not None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Raises BadEnvironment when a number is not one, or the rank does not fit the world."""
+        given = os.environ if environment is None else environment
+        inside = bool(given.get(MAILBOX))
+        rank = _number(given, "RANK", RANK, default=0, lowest=0)
+        world_size = _number(given, "WORLD_SIZE", WORLD_SIZE, default=1, lowest=1)
+        if rank >= world_size:
+            raise BadEnvironment(f"RANK is {rank} in a world of {world_size}; expected 0 to {world_size - 1}")
+        return cls(
+            rank=rank,
+            world_size=world_size,
+            local_rank=_number(given, "LOCAL_RANK", default=0, lowest=0),
+            job=given.get(JOB, ""),
+            worker=given.get(WORKER, ""),
+            incarnation=_number(given, INCARNATION, default=0, lowest=0) if inside else 0,
+            checkpoint_dir=_path(given, CHECKPOINT_DIR) if inside else None,
+            mailbox=_path(given, MAILBOX),
+            wake=_path(given, WAKE) if inside else None,
+            standby=given.get(STANDBY) == "1",
+            gang=given.get(GANG) != "0",
+            signals=given.get(SIGNALS) == "1",
+            run_id=given.get("TORCHELASTIC_RUN_ID", ""),
+        )
+
+
+def _number(given: Mapping[str, str], *names: str, default: int, lowest: int) -> int:
+    """The first of `names` that is set and not empty."""
+    for name in names:
+        text = given.get(name)
+        if not text:
+            continue
+        if text.isascii() and text.isdigit() and int(text) >= lowest:
+            return int(text)
+        raise BadEnvironment(f"{name} is {text!r}; expected a whole number of at least {lowest}")
+    return default
+
+
+def _path(given: Mapping[str, str], name: str) -> Path | None:
+    text = given.get(name)
+    return Path(text) if text else None

@@ -1,0 +1,191 @@
+"""What engine and worker tell each other: orders one way, status the other. Values and their JSON form, no files.
+
+`from_json` answers None for anything that is not exactly such a message: a half-written, foreign or hostile file is
+"nothing new" to its reader, never an exception in somebody's training loop or in the engine.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Order(StrEnum):
+    """What the engine wants of a worker."""
+
+    HOLD = (
+        "hold"  # before training: stay in restore(). While training: commit, acknowledge, stand still at the boundary
+    )
+    RUN = "run"  # restore the newest checkpoint if not yet done, and train
+    COMMIT = "commit"  # save at the next boundary, acknowledge, train on
+    STOP = "stop"  # save at the next boundary, acknowledge; should_stop() becomes True
+
+
+class Phase(StrEnum):
+    """Where a worker is."""
+
+    ATTACHED = "attached"  # the program has called attach()
+    READY = "ready"  # stands in restore() on hold: imports and model construction are behind it
+    RESTORING = "restoring"
+    TRAINING = "training"
+    COMMITTED = "committed"  # a stop (or a hold while training) is durable; nothing was trained since
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orders:
+    """The engine's latest word to one worker. A higher `seq` replaces a lower one; nothing is queued."""
+
+    seq: int
+    order: Order
+    reason: str = ""
+    deadline_mono_s: float | None = None  # CLOCK_MONOTONIC; None: whenever it suits
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self | None:
+        body = _object(text)
+        try:
+            return cls(
+                seq=_whole(body["seq"]),
+                order=Order(body["order"]),
+                reason=_text(body.get("reason", "")),
+                deadline_mono_s=_number_or_none(body.get("deadline_mono_s")),
+            )
+        except (KeyError, ValueError, OverflowError):
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedCheckpoint:
+    """The newest checkpoint this worker knows to be durable."""
+
+    generation: int
+    step: int
+    bytes: int
+    digest: str
+    stall_s: float  # how long training stood still for it
+    at_mono_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A worker's latest word about itself. All `_mono_s` are CLOCK_MONOTONIC: comparable on one machine and boot."""
+
+    pid: int
+    phase: Phase
+    ack: int = 0  # seq of the last order fulfilled; 0: none yet
+    world_size: int = 1  # as the process sees it, which under torchrun may differ from what the engine set
+    step: int = 0
+    epoch: int = 0
+    units_done: float = 0.0  # steps since the job's very beginning, over all incarnations
+    units_total: float | None = None  # None: the program did not say how much there is to do
+    step_s: float | None = None  # recent mean
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    restored_step: int | None = None  # None: started from nothing
+    first_step_mono_s: float | None = None  # when this process began its first step
+    last_step_mono_s: float | None = None  # when it ended its latest one; until the next gang's first is downtime
+    save_s: float | None = None  # how long the latest save took, until durable
+    load_s: float | None = None
+    checkpoint: CommittedCheckpoint | None = None
+    samples: int | None = None  # of the declared order, since the job's beginning; None: no order was declared
+    problem: str | None = None  # what a user should know; None: all is well
+
+    def to_json(self) -> str:
+        body = asdict(self)
+        # JSON has no NaN or infinity: a diverged loss is reported as text and read back as the number it was
+        body["metrics"] = {name: value if math.isfinite(value) else str(value) for name, value in self.metrics.items()}
+        return json.dumps(body)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self | None:
+        body = _object(text)
+        try:
+            return cls(
+                pid=_whole(body["pid"]),
+                phase=Phase(body["phase"]),
+                ack=_whole(body.get("ack", 0)),
+                world_size=_whole(body.get("world_size", 1)),
+                step=_whole(body.get("step", 0)),
+                epoch=_whole(body.get("epoch", 0)),
+                units_done=_number(body.get("units_done", 0.0)),
+                units_total=_number_or_none(body.get("units_total")),
+                step_s=_number_or_none(body.get("step_s")),
+                metrics={_text(name): _metric(value) for name, value in _mapping(body.get("metrics", {})).items()},
+                restored_step=_whole_or_none(body.get("restored_step")),
+                first_step_mono_s=_number_or_none(body.get("first_step_mono_s")),
+                last_step_mono_s=_number_or_none(body.get("last_step_mono_s")),
+                save_s=_number_or_none(body.get("save_s")),
+                load_s=_number_or_none(body.get("load_s")),
+                checkpoint=_checkpoint_or_none(body.get("checkpoint")),
+                samples=_whole_or_none(body.get("samples")),
+                problem=_text_or_none(body.get("problem")),
+            )
+        except (KeyError, ValueError, OverflowError):
+            return None
+
+
+def _object(text: str | bytes) -> Mapping[str, Any]:
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ValueError(value)
+    return value
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(value)
+    return value
+
+
+def _whole_or_none(value: object) -> int | None:
+    return None if value is None else _whole(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(value)
+    return float(value)
+
+
+def _number_or_none(value: object) -> float | None:
+    return None if value is None else _number(value)
+
+
+def _metric(value: object) -> float:
+    return float(value) if value in ("nan", "inf", "-inf") else _number(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _checkpoint_or_none(value: object) -> CommittedCheckpoint | None:
+    if value is None:
+        return None
+    body = _mapping(value)
+    return CommittedCheckpoint(
+        generation=_whole(body["generation"]),
+        step=_whole(body["step"]),
+        bytes=_whole(body["bytes"]),
+        digest=_text(body["digest"]),
+        stall_s=_number(body["stall_s"]),
+        at_mono_s=_number(body["at_mono_s"]),
+    )

@@ -1,0 +1,210 @@
+"""One file that holds trees: a JSON skeleton, then the raw buffers it speaks of. Nothing in it can be run.
+
+    8 bytes   magic
+    8 bytes   length of the header, little endian
+    header    JSON: {"format": 1, "trees": {name: skeleton}, "buffers": [[offset, bytes], ...]}
+    body      the buffers in order, each at a multiple of 64 from the body's start, which is one of 4096
+
+A `Draft` is an archive about to be written: the plain values are already in it, the big memory is only pointed at.
+Reading trusts nothing: every length and offset is checked against the file before memory is set aside for it.
+"""
+
+import json
+import os
+import re
+import struct
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from sterna.training.checkpoint.arrays import (
+    Arrays,
+    Tensors,
+    array_from,
+    empty_array,
+    empty_tensor,
+    scalar_from,
+    tensor_from,
+)
+from sterna.training.checkpoint.disk import BLOCK_BYTES, Disk, write_file
+from sterna.training.checkpoint.memory import Part, address_of_bytes, readable
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
+from sterna.training.checkpoint.skeleton import decoded, encoded
+from sterna.training.checkpoint.values import FilesToSave, Json, SavedFiles
+
+MAGIC = b"STERNA\x01\n"
+FORMAT = 1
+ALIGNMENT = 64
+HEADER_BYTES_MAX = 256 << 20
+_FILE_NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
+_LENGTH = struct.Struct("<Q")
+_PADDING = bytes(ALIGNMENT)
+
+
+class Draft:
+    """Trees on their way into an archive."""
+
+    def __init__(self, trees: Mapping[str, object], *, lent: Iterable[int] = ()) -> None:
+        self.parts: list[Part] = []
+        self.offsets: list[int] = []  # of each part in the body
+        self.body_bytes = 0
+        self.files: list[FilesToSave] = []
+        leaves = _LeavesOut(self, frozenset(lent))
+        self._trees = {name: encoded(tree, leaves) for name, tree in trees.items()}
+        leaves.place()
+
+    def add(self, part: Part) -> int:
+        self.body_bytes = _aligned(self.body_bytes)
+        self.parts.append(part)
+        self.offsets.append(self.body_bytes)
+        self.body_bytes += part.nbytes
+        return len(self.parts) - 1
+
+    def let_go(self) -> None:
+        """Forget everything but the size: nothing of the program's is kept alive any longer than needed."""
+        self.parts, self.offsets, self.files, self._trees = [], [], [], {}
+
+    def head(self) -> bytes:
+        """Everything before the body."""
+        buffers = [[offset, part.nbytes] for offset, part in zip(self.offsets, self.parts, strict=True)]
+        content = {"format": FORMAT, "trees": self._trees, "buffers": buffers}
+        header = json.dumps(content, separators=(",", ":")).encode("ascii")
+        header += b" " * (-(len(MAGIC) + _LENGTH.size + len(header)) % BLOCK_BYTES)  # so the body begins a block
+        if len(header) > HEADER_BYTES_MAX:
+            raise CheckpointProblem(
+                f"cannot be saved: the plain values alone make {len(header)} bytes of JSON, at most {HEADER_BYTES_MAX}"
+                " are possible: keep long sequences of numbers as arrays"
+            )
+        return MAGIC + _LENGTH.pack(len(header)) + header
+
+    def write(self, disk: Disk, path: Path) -> tuple[int, str]:
+        """Straight from the memory it all lies in, which must not change meanwhile. Size and digest."""
+        return write_file(disk, path, chain([self.head()], self.body()))
+
+    def body(self) -> Iterator[memoryview]:
+        end = 0
+        for offset, part in zip(self.offsets, self.parts, strict=True):
+            if offset > end:
+                yield memoryview(_PADDING)[: offset - end]
+            yield readable(part.address, part.nbytes)
+            end = offset + part.nbytes
+
+
+class _LeavesOut:
+    def __init__(self, draft: Draft, lent: frozenset[int]) -> None:
+        self._draft = draft
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        self._tensors = Tensors(torch, lent) if hasattr(torch, "nn") else None
+        self._arrays = Arrays(numpy, draft.add) if hasattr(numpy, "ndarray") else None
+
+    def foreign(self, value: object) -> dict[str, Json] | None:
+        if self._tensors is not None and self._tensors.recognises(value):
+            return self._tensors.node(value)
+        return None if self._arrays is None else self._arrays.node(value)
+
+    def long_bytes(self, value: bytes | bytearray) -> Json:
+        kept = bytes(value)  # of bytes this is the object itself
+        return self._draft.add(Part(address_of_bytes(kept), len(kept), kept, True))
+
+    def files(self, value: FilesToSave) -> Json:
+        self._draft.files.append(value)
+        return [len(self._draft.files) - 1, value.name]
+
+    def place(self) -> None:
+        if self._tensors is not None:
+            self._tensors.place(self._draft.add)
+
+
+class ArchiveReader:
+    """An open archive. Give it a file whose digest has been verified: what it checks itself is form, not content."""
+
+    def __init__(self, fd: int, *, name: str, files: Path) -> None:
+        self._fd = fd
+        self._name = name
+        self._files = files  # where what a `FilesToSave` wrote lies
+        size = os.fstat(fd).st_size
+        start = len(MAGIC) + _LENGTH.size
+        prelude = os.pread(fd, start, 0)
+        if len(prelude) < start or not prelude.startswith(MAGIC):
+            raise Damaged(f"{name} is not an archive of this kind: it does not begin as one")
+        (length,) = _LENGTH.unpack_from(prelude, len(MAGIC))
+        if length > min(HEADER_BYTES_MAX, size - start):
+            raise Damaged(f"{name} claims a header of {length} bytes, which it cannot have")
+        self._body_start = start + length
+        self._trees, self._buffers = self._parsed(os.pread(fd, length, start), size - self._body_start)
+        self._bases: dict[tuple[str, int], Any] = {}
+
+    def tree(self, name: str) -> Any:
+        """One of the trees; the buffers that it names are read, the others are not."""
+        if name not in self._trees:
+            raise Damaged(f"{self._name} has no tree {name!r}")
+        return decoded(self._trees[name], self)
+
+    def foreign(self, kind: str, node: Any) -> object:
+        match kind:
+            case "tensor":
+                return tensor_from(node, lambda number: self._base(kind, number, empty_tensor))
+            case "array":
+                return array_from(node, lambda number: self._base(kind, number, empty_array))
+            case "scalar":
+                return scalar_from(node)
+        raise Damaged(f"{self._name} has a value of the unknown kind {kind!r}")
+
+    def long_bytes(self, node: Any) -> bytes:
+        kept = self._base("bytes", node, lambda nbytes: ((room := bytearray(nbytes)), memoryview(room)))
+        return bytes(kept)
+
+    def files(self, node: Any) -> SavedFiles:
+        number, name = node
+        if type(number) is not int or number < 0 or not is_file_name(name):
+            raise Damaged(f"{self._name} names a file that it must not: {name!r}")
+        path = self._files / str(number) / name
+        if not path.exists():
+            raise Damaged(f"{self._name} names a file that is not there: {number}/{name}")
+        return SavedFiles(path)
+
+    def _base(self, kind: str, number: Any, make: Any) -> Any:
+        """The memory of a buffer, read once: whatever shared it shares it again."""
+        if type(number) is not int or not 0 <= number < len(self._buffers):
+            raise Damaged(f"{self._name} speaks of a buffer {number!r} that it does not have")
+        base = self._bases.get((kind, number))
+        if base is None:
+            offset, nbytes = self._buffers[number]
+            base, window = make(nbytes)
+            self._fill(window, self._body_start + offset)
+            self._bases[kind, number] = base
+        return base
+
+    def _fill(self, window: memoryview, offset: int) -> None:
+        while window:
+            count = os.preadv(self._fd, [window], offset)
+            if not count:
+                raise Damaged(f"{self._name} ends in the middle of a buffer")
+            window, offset = window[count:], offset + count
+
+    def _parsed(self, header: bytes, body_bytes: int) -> tuple[dict[str, Any], list[tuple[int, int]]]:
+        try:
+            content = json.loads(header)
+            if content["format"] != FORMAT:
+                raise Damaged(f"{self._name} has format {content['format']!r}, expected {FORMAT}")
+            trees, buffers = dict(content["trees"]), [(offset, nbytes) for offset, nbytes in content["buffers"]]
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise Damaged(f"the header of {self._name} cannot be read: {type(error).__name__}: {error}") from error
+        end = 0
+        for offset, nbytes in buffers:  # in order and apart: no archive can unfold into more than its own size
+            if type(offset) is not int or type(nbytes) is not int or offset < end or nbytes < 0:
+                raise Damaged(f"{self._name} has buffers that overlap or are out of order")
+            end = offset + nbytes
+        if end > body_bytes:
+            raise Damaged(f"{self._name} has buffers of {end} bytes in a body of {body_bytes}")
+        return trees, buffers
+
+
+def is_file_name(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(_FILE_NAME, name) is not None
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,228 @@
+"""Generations on disk: what they are called, which are complete, whether they still are what was written.
+
+    gen-000007-i3/                  the seventh save, made by incarnation 3
+        rank-0.sterna               the shared objects and rank 0's own
+        rank-0.json                 its size and digest, and who wrote it: how ranks find each other
+        rank-0.files/0/model.keras  what a callable of the program wrote, if one did
+        rank-1.sterna ...
+        manifest.json               written last, by rank 0: the generation is complete if and only if this is there
+
+Reading only. A name that is followed is never taken from a file: it is made from numbers, or found by listing.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sterna.training.checkpoint.disk import digest_of, open_regular, read_json
+from sterna.training.checkpoint.fence import Fence
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
+from sterna.training.checkpoint.values import Generation, Json, Skipped
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+WORLD_SIZE_MAX = 1_000_000
+_NAME = re.compile(r"gen-(\d{6,15})-i(\d{1,15})")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What one rank wrote, as the manifest knows it."""
+
+    rank: int
+    bytes: int
+    sha256: str
+    files: Mapping[str, tuple[int, str]]  # by path below rank-<r>.files: size and SHA-256
+
+    @property
+    def total_bytes(self) -> int:
+        return self.bytes + sum(size for size, _ in self.files.values())
+
+    def to_json(self) -> dict[str, Json]:
+        files: dict[str, Json] = {name: list(entry) for name, entry in sorted(self.files.items())}
+        return {"rank": self.rank, "bytes": self.bytes, "sha256": self.sha256, "files": files}
+
+    @staticmethod
+    def from_json(content: Any) -> "Shard":
+        files = {str(name): (int(size), str(digest)) for name, (size, digest) in content["files"].items()}
+        return Shard(int(content["rank"]), int(content["bytes"]), str(content["sha256"]), files)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    generation: Generation
+    shards: tuple[Shard, ...]  # by rank, none missing
+
+
+def name_of(seq: int, incarnation: int) -> str:
+    return f"gen-{seq:06}-i{incarnation}"
+
+
+def order_of(name: str) -> tuple[int, int] | None:
+    """(incarnation, seq) by a directory's name, which is also the order in time; None: it is no generation."""
+    found = _NAME.fullmatch(name)
+    return (int(found[2]), int(found[1])) if found else None
+
+
+def shard_name(rank: int) -> str:
+    return f"rank-{rank}.sterna"
+
+
+def files_name(rank: int) -> str:
+    return f"rank-{rank}.files"
+
+
+def manifest_content(content: Mapping[str, Json]) -> dict[str, Json]:
+    """A manifest as it is written: with a digest of itself, so that a flipped bit in it is noticed too."""
+    return {"manifest": dict(content), "sha256": _self_digest(content)}
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of the generation in this directory. Raises FileNotFoundError if it is not complete, or Damaged."""
+    if not stat.S_ISDIR(path.lstat().st_mode):
+        raise Damaged(f"{path.name} is not a directory")
+    whole = read_json(path / MANIFEST)
+    try:
+        content, digest = whole["manifest"], whole["sha256"]
+        if _self_digest(content) != digest:
+            raise Damaged(f"the manifest of {path.name} does not match its digest")
+        shards = tuple(Shard.from_json(one) for one in content["shards"])
+        generation = Generation(
+            name=path.name,
+            path=path,
+            seq=int(content["seq"]),
+            incarnation=int(content["incarnation"]),
+            step=int(content["step"]),
+            world_size=int(content["world_size"]),
+            about=content["about"],
+            bytes=sum(shard.total_bytes for shard in shards),
+            digest=digest,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise Damaged(f"the manifest of {path.name} makes no sense: {type(error).__name__}: {error}") from error
+    if content.get("format") != FORMAT:
+        raise Damaged(f"the manifest of {path.name} has format {content.get('format')!r}, expected {FORMAT}")
+    if generation.order != order_of(path.name) or not isinstance(generation.about, dict):
+        raise Damaged(f"the manifest of {path.name} is that of another generation")
+    if not shards or [generation.world_size, *range(len(shards))] != [len(shards), *(one.rank for one in shards)]:
+        raise Damaged(f"the manifest of {path.name} does not name each of its {generation.world_size} ranks once")
+    return Manifest(generation, shards)
+
+
+def found(directory: Path, fence: Fence) -> Iterator[Manifest | Skipped]:
+    """Everything that calls itself a generation, newest first: its manifest, or why it cannot be loaded."""
+    for name in sorted(_names(directory), key=lambda name: (order_of(name) or (0, 0), name), reverse=True):
+        order = order_of(name)
+        try:
+            if order is not None and fence.admits(order):
+                yield read_manifest(directory / name)
+            elif (directory / name / MANIFEST).exists():
+                yield Skipped(name, f"completed by incarnation {(order or (0,))[0]} after a newer one had taken over")
+        except FileNotFoundError:
+            yield Skipped(name, "incomplete: it has no manifest, so its save did not finish")
+        except (CheckpointProblem, OSError) as problem:
+            yield Skipped(name, str(problem))
+
+
+def verify_files(top: Path, expected: Mapping[str, tuple[int, str]]) -> None:
+    """Raise Damaged unless these files are there, byte for byte, and no others."""
+    there = files_below(top)
+    for name in sorted({*there, *expected}):
+        if there.get(name) != expected.get(name):
+            raise Damaged(f"{top.name}/{name} of {top.parent.name} does not match its digest")
+
+
+def files_below(top: Path) -> dict[str, tuple[int, str]]:
+    """Size and digest of all files below a directory. Raises Damaged for anything but files and directories."""
+    entries: dict[str, tuple[int, str]] = {}
+    if not stat.S_ISDIR(top.lstat().st_mode):
+        raise Damaged(f"{top.name} of {top.parent.name} is not a directory")
+    open_directories = [top]
+    while open_directories:
+        directory = open_directories.pop()
+        for entry in os.scandir(directory):
+            path, mode = Path(entry.path), entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                open_directories.append(path)
+                continue
+            if not stat.S_ISREG(mode):
+                raise Damaged(f"{path.name} in {directory.name} is neither a file nor a directory")
+            with _opened(path) as fd:
+                entries[path.relative_to(top).as_posix()] = digest_of(fd)
+    return entries
+
+
+@contextmanager
+def opened_shard(path: Path, rank: int) -> Iterator[int]:
+    with _opened(path / shard_name(rank)) as fd:
+        yield fd
+
+
+@contextmanager
+def being_read(path: Path) -> Iterator[None]:
+    """Hold a generation against removal. The system lets go when this process dies, so no mark is ever left behind."""
+    fd = os.open(path / MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _try_lock(fd, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def unless_read(path: Path) -> Iterator[bool]:
+    """Whether nobody reads this generation; and as long as this is held, nobody is protected who begins to."""
+    try:
+        fd = os.open(path / MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield True
+        return
+    try:
+        yield _try_lock(fd, fcntl.LOCK_EX)
+    finally:
+        os.close(fd)
+
+
+def _try_lock(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: keeping two generations must do
+        return True
+    return True
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    try:
+        with open_regular(path) as fd:
+            yield fd
+    except FileNotFoundError as error:
+        raise Damaged(f"{path.name} of {path.parent.name} is missing") from error
+    except OSError as error:
+        kind = Damaged if error.errno == errno.ELOOP else CheckpointProblem  # a link is; trouble of the disk may pass
+        raise kind(f"{path.name} of {path.parent.name} cannot be read: {error.strerror}") from error
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(directory) if order_of(name) is not None]
+    except FileNotFoundError:
+        return []
+    except OSError as error:  # not the same as empty: a job must not start from nothing because a mount is late
+        raise CheckpointProblem(f"the checkpoints in {directory} cannot be listed: {error.strerror}") from error
+
+
+def _self_digest(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

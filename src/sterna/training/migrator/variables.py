@@ -1,0 +1,174 @@
+"""What can be kept of a program's variables, how it is taken from them, and how it is given back to them.
+
+The file holds what a restricted load accepts: tensors, plain containers, plain values. torch is needed to write and to
+read it; nothing here imports torch before that.
+"""
+
+import sys
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from sterna.training.errors import Mismatch, RestoreFailed, TrainingError
+
+_WRAPPERS = ("module.", "_orig_mod.")  # what DistributedDataParallel, DataParallel and compile put before every name
+
+
+class Kind(StrEnum):
+    MODULE = "module"
+    OPTIMIZER = "optimizer"
+    STATE = "state"  # anything else with state_dict and load_state_dict
+    DICT = "dict"
+    LIST = "list"
+    TENSOR = "tensor"
+    ARRAY = "array"
+    PLAIN = "plain"  # a value nobody can give back: it is kept and, on loading, left as the program set it
+
+
+def kind_of(variable: object) -> Kind:
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(variable, torch.nn.Module):
+        return Kind.MODULE
+    if torch is not None and isinstance(variable, torch.optim.Optimizer):
+        return Kind.OPTIMIZER
+    if callable(getattr(variable, "state_dict", None)) and callable(getattr(variable, "load_state_dict", None)):
+        return Kind.STATE
+    if isinstance(variable, dict):
+        return Kind.DICT
+    if isinstance(variable, list):
+        return Kind.LIST
+    if torch is not None and isinstance(variable, torch.Tensor):
+        return Kind.TENSOR
+    if numpy is not None and isinstance(variable, numpy.ndarray):
+        return Kind.ARRAY
+    return Kind.PLAIN
+
+
+def state_of(variable: Any) -> Any:
+    """What of `variable` goes into the file. Nothing of it is copied."""
+    if kind_of(variable) in (Kind.MODULE, Kind.OPTIMIZER, Kind.STATE):
+        return variable.state_dict()
+    return variable
+
+
+def give_back(variable: Any, saved: Any, *, key: str) -> None:
+    """Bring `variable` to what was saved, in place. Raises Mismatch when that is of another kind."""
+    kind = kind_of(variable)
+    match kind:
+        case Kind.MODULE:
+            _expect(isinstance(saved, Mapping), key, kind, saved)
+            variable.load_state_dict(rewrapped(saved, variable.state_dict()))
+        case Kind.OPTIMIZER | Kind.STATE:
+            variable.load_state_dict(saved)
+        case Kind.DICT:
+            _expect(isinstance(saved, Mapping), key, kind, saved)
+            variable.update(saved)
+        case Kind.LIST:
+            _expect(isinstance(saved, list), key, kind, saved)
+            variable[:] = saved
+        case Kind.TENSOR:
+            _expect(kind_of(saved) is kind and saved.shape == variable.shape, key, kind, saved)
+            variable.data.copy_(saved)
+        case Kind.ARRAY:
+            _expect(kind_of(saved) is kind and saved.shape == variable.shape, key, kind, saved)
+            variable[...] = saved
+        case Kind.PLAIN:
+            warnings.warn(
+                f"{key!r} is a {type(variable).__name__}, which cannot be changed in place: it stays as it is. "
+                "Put it into a dict and register that.",
+                stacklevel=3,
+            )
+
+
+def rewrapped(saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`saved` under the names of `wanted`, when the two differ only by the wrappers around the module.
+
+    Anything else is returned as it is: `load_state_dict` says best what does not fit.
+    """
+    if saved.keys() == wanted.keys():
+        return saved
+    name_by_bare = {_bare(name): name for name in wanted}
+    if len(name_by_bare) != len(wanted) or {_bare(name) for name in saved} != name_by_bare.keys():
+        return saved
+    renamed = OrderedDict((name_by_bare[_bare(name)], value) for name, value in saved.items())
+    versions = getattr(saved, "_metadata", None)
+    if versions is not None:  # which version of its layout each submodule was saved with, by the submodule's path
+        outer = _wrapping(wanted)
+        renamed._metadata = {  # type: ignore[attr-defined]  # where torch itself puts it
+            (outer + _bare(f"{path}." if path else "")).removesuffix("."): version for path, version in versions.items()
+        }
+    return renamed
+
+
+def dump(state: Any) -> Callable[[Any], None]:
+    """A writer of `state` for `shelf.write_aside`."""
+    torch = _torch()
+
+    def write(file: Any) -> None:
+        torch.save(state, file)
+
+    return write
+
+
+def load(path: Path, *, map_location: Any, weights_only: bool) -> Any:
+    """Read a checkpoint. Raises RestoreFailed when it holds what a restricted load does not accept."""
+    torch = _torch()
+    try:
+        with torch.serialization.safe_globals(_numpy_names() if weights_only else []):
+            return torch.load(path, map_location=map_location, weights_only=weights_only)
+    except Exception as error:
+        if type(error).__name__ != "UnpicklingError":
+            raise
+        raise RestoreFailed(
+            f"{path} holds objects that are not loaded unless you ask for it ({_first_line(error)}): register their "
+            "state as dict of plain values, or, if you trust the file, call load_ckpt(weights_only=False)"
+        ) from error
+
+
+def _numpy_names() -> list[Any]:
+    """What a NumPy array or number is rebuilt with. A dict of metrics holds such numbers as often as not."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return []
+    samples = [numpy.zeros(1), numpy.float64(0)]
+    rebuilt_by = [sample.__reduce__()[0] for sample in samples]
+    return [*rebuilt_by, numpy.ndarray, numpy.dtype, *{type(numpy.dtype(code)) for code in numpy.typecodes["All"]}]
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise TrainingError("torch cannot be imported, and checkpoints of the migrator are torch files") from error
+    return torch
+
+
+def _bare(name: str) -> str:
+    while name.startswith(_WRAPPERS):
+        name = name.removeprefix(next(wrapper for wrapper in _WRAPPERS if name.startswith(wrapper)))
+    return name
+
+
+def _wrapping(names: Mapping[str, Any]) -> str:
+    first = next(iter(names), "")
+    return first.removesuffix(_bare(first))
+
+
+def _expect(fits: bool, key: str, kind: Kind, saved: object) -> None:
+    if not fits:
+        raise Mismatch(
+            f"{key!r} is a {kind} now and a {_described(saved)} was saved: are the variables still the same?"
+        )
+
+
+def _described(saved: Any) -> str:
+    shape = getattr(saved, "shape", None)
+    return type(saved).__name__ + (f" of shape {tuple(shape)}" if shape is not None else "")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next((line for line in lines if "GLOBAL" in line or "Unsupported" in line), lines[0] if lines else "")

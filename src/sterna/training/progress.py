@@ -1,0 +1,83 @@
+"""How far training has come and how fast it goes: counted here, told to the engine, kept with every checkpoint."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sterna.training.errors import Mismatch
+from sterna.training.sources import Position, Source
+
+_NEWS = 0.1  # weight of the latest step in the running mean
+
+
+class Progress:
+    """Durations are taken from the monotonic clock alone: what the wall clock says changes nothing here."""
+
+    def __init__(self) -> None:
+        self.step = 0  # steps since the job's very beginning, over all incarnations
+        self.position = Position()
+        self.order: Mapping[str, Any] = {}  # of the data that the position is in
+        self.samples: int | None = None  # since the job's beginning; None: no order was declared
+        self.units_total: int | None = None
+        self.step_s: float | None = None
+        self.first_step_mono_s: float | None = None
+        self.last_step_mono_s: float | None = None
+        self._mark_s: float | None = None  # when the step now under way began; None: there was a pause
+
+    def began_step(self) -> bool:
+        """A batch is handed out. Whether it is this process's first."""
+        first = self.first_step_mono_s is None
+        if self._mark_s is None:
+            self._mark_s = time.monotonic()
+        if first:
+            self.first_step_mono_s = self._mark_s
+        return first
+
+    def did_step(self, source: Source) -> None:
+        """The program came back for the next batch."""
+        before, self.position = self.position, source.after(self.position)
+        if self.position.samples:
+            self.samples = (self.samples or 0) + self.position.samples - before.samples
+        self.counted_step()
+
+    def counted_step(self) -> None:
+        now_s = time.monotonic()
+        self.step += 1
+        self.last_step_mono_s = now_s
+        if self._mark_s is not None:
+            took_s = now_s - self._mark_s
+            self.step_s = took_s if self.step_s is None else self.step_s + _NEWS * (took_s - self.step_s)
+        self._mark_s = now_s  # loading the next batch is part of the next step
+
+    def paused(self) -> None:
+        """What passed since the last step was not training."""
+        self._mark_s = None
+
+    def entered(self, source: Source, epochs: int | None) -> None:
+        """Walking through `source` begins at the present position, up to `epochs` in all."""
+        self.order = source.described()
+        here, each = source.left(self.position), source.left(Position(self.position.epoch + 1))
+        if epochs is None or here is None or each is None:
+            self.units_total = None
+        else:
+            after = epochs - self.position.epoch - 1
+            self.units_total = self.step + (here + after * each if after >= 0 else 0)
+
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        return {
+            "epoch": self.position.epoch,
+            "batches": self.position.batches,
+            "samples": self.position.samples,
+            "samples_total": self.samples,
+            "order": dict(self.order),
+        }
+
+    def restore(self, step: int, about: Mapping[str, Any]) -> None:
+        """Raises Mismatch if `about` was written by something else."""
+        try:
+            epoch, batches, samples = (int(about[name]) for name in ("epoch", "batches", "samples"))
+            total, order = about["samples_total"], dict(about["order"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Mismatch(f"the checkpoint does not say where in the data it was made: {error!r}") from error
+        self.step, self.position, self.samples, self.order = step, Position(epoch, batches, samples), total, order
