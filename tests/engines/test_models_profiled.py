@@ -4,7 +4,14 @@ import pytest
 
 from sterna.engines.simulator.models.catalogue import make_jobs, performance_model
 from sterna.engines.simulator.models.pollux import RESTART_S
-from sterna.engines.simulator.models.profiled import ProfiledTraining, goodput, predicted_curve, run_lengths, split
+from sterna.engines.simulator.models.profiled import (
+    ProfiledTraining,
+    goodput,
+    iterating,
+    predicted_curve,
+    run_lengths,
+    split,
+)
 from sterna.engines.simulator.models.profiles import Epochs, Measured, Profile, read_profile
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest
@@ -80,11 +87,11 @@ def test_splitting_a_batch(batch, replicas, accumulates, expected):
 
 
 def test_goodput_is_gain_over_iteration_time():
-    assert goodput(profile(), (1,), 10, 0) == pytest.approx(1 / 0.8)
+    assert goodput(profile(), iterating(profile(), (1,), 10), 0) == pytest.approx(1 / 0.8)
     # Batch 30 on two: 15 each, 1.1 s; the gain is (6 + 1) / (6 / 3 + 1).
-    assert goodput(profile(), (2,), 30, 0) == pytest.approx((7 / 3) / 1.1)
+    assert goodput(profile(), iterating(profile(), (2,), 30), 0) == pytest.approx((7 / 3) / 1.1)
     # Batch 20, halfway between: a variance of 3, and 10 on each of two workers.
-    assert goodput(profile(), (2,), 20, 0) == pytest.approx((4 / 2.5) / 0.9)
+    assert goodput(profile(), iterating(profile(), (2,), 20), 0) == pytest.approx((4 / 2.5) / 0.9)
 
 
 def training(batch: int = 10, *, whole_epochs: bool = True) -> ProfiledTraining:

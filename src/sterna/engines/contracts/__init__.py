@@ -1,0 +1,20 @@
+"""What a training program finds when it starts, the same on one machine and in a cluster. Pure functions.
+
+`environment_of` is the door; hosts, ports and directories are given by the engine that calls it.
+"""
+
+from sterna.engines.contracts.environment import ContractFiles, environment_of
+from sterna.engines.contracts.launching import Launch, launch_of, pod_fields
+from sterna.engines.contracts.members import Member, Place, addresses_of, place_in_world
+
+__all__ = [
+    "ContractFiles",
+    "Launch",
+    "Member",
+    "Place",
+    "addresses_of",
+    "environment_of",
+    "launch_of",
+    "place_in_world",
+    "pod_fields",
+]

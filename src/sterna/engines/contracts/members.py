@@ -1,0 +1,74 @@
+"""Who is in a job and how each is reached: the list that every environment is made from.
+
+Hosts and ports are the caller's: loopback and a port of its own on one machine, a service's name in a cluster. Which
+workers there should be is the scheduler's question; here they are only put in order and numbered.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sterna.model.jobs import Role
+from sterna.model.workload import Contract, Workload
+
+TAKES_PART = (Role.MASTER, Role.CHIEF, Role.WORKER)  # in the collective, and in this order: rank 0 is the leader's
+
+
+class Member(NamedTuple):
+    """One worker and its address."""
+
+    role: Role
+    ordinal: int
+    host: str
+    port: int
+    chief_port: int | None = None  # of a parameter server with the chief beside it; None: the port after `port`
+
+
+class Place(NamedTuple):
+    rank: int
+    size: int  # of the world: how many ranks there are
+
+
+def places_of(workload: Workload, workers: Iterable[int]) -> tuple[tuple[Role, int], ...]:
+    """Role and ordinal of everybody, fixed roles first, when the job holds the elastic workers of these ordinals."""
+    fixed = [
+        (template.role, ordinal)
+        for template in workload.roles
+        if template.role is not Role.WORKER
+        for ordinal in range(template.replicas)
+    ]
+    return (*fixed, *((Role.WORKER, ordinal) for ordinal in sorted(workers)))
+
+
+def addresses_of(workload: Workload, workers: Iterable[int]) -> tuple[tuple[Role, int], ...]:
+    """Who must have an address before anybody starts, when the job is to hold the workers of these ordinals.
+
+    Under the parameter-server contract that is everybody who may ever come: the list in TF_CONFIG is the same for the
+    job's whole life, so a newcomer's address must be known to those who started long before it.
+    """
+    if workload.contract is Contract.PARAMETER_SERVER:
+        return places_of(workload, range(workload.workers_max))
+    return places_of(workload, workers)
+
+
+def place_in_world(role: Role, ordinal: int, members: Iterable[Member]) -> Place | None:
+    """Rank and world size among `members`. None: a role that stands beside the training, like a launcher or a PS.
+
+    Ranks have no gaps even where ordinals do.
+    """
+    if role not in TAKES_PART:
+        return None
+    world = sorted((TAKES_PART.index(m.role), m.ordinal) for m in members if m.role in TAKES_PART)
+    return Place(world.index((TAKES_PART.index(role), ordinal)), len(world))
+
+
+def of_role(role: Role, members: Iterable[Member]) -> list[Member]:
+    """Those of one role, by ordinal."""
+    return sorted((found for found in members if found.role is role), key=lambda found: found.ordinal)
+
+
+def leader(members: Iterable[Member]) -> Member:
+    """Rank 0: where the others meet."""
+    return min(
+        (found for found in members if found.role in TAKES_PART),
+        key=lambda found: (TAKES_PART.index(found.role), found.ordinal),
+    )

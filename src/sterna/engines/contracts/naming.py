@@ -1,0 +1,62 @@
+"""What workers, services and labels are called, and the ports they listen on where nobody says otherwise.
+
+The words are those that programs and `kubectl` users of each kind already rely on.
+"""
+
+from collections.abc import Mapping
+
+from sterna.model.jobs import Role
+from sterna.model.workload import Workload
+
+_PORTS: Mapping[str, tuple[str, int]] = {
+    "TFJob": ("tfjob-port", 2222),
+    "PyTorchJob": ("pytorchjob-port", 23456),
+    "MPIJob": ("mpijob-port", 9999),
+    "ElasticJob": ("elasticjob-port", 29500),
+}
+
+
+def worker_name(workload: Workload, role: Role, ordinal: int) -> str:
+    """`job1-worker-2`: the name of the pod and of its service."""
+    return f"{workload.name}-{workload.template(role).word}-{ordinal}"
+
+
+def port_name(workload: Workload) -> str:
+    return _PORTS[workload.kind][0]
+
+
+def port_of(workload: Workload) -> int:
+    """The port that the manifest fixes, or the kind's usual one."""
+    return _PORTS[workload.kind][1] if workload.port is None else workload.port
+
+
+def labels_of(workload: Workload, role: Role, ordinal: int, *, slot: str | None = None) -> dict[str, str]:
+    """Labels of one worker. `slot` names its place in the plan; None: labels of what outlives it, like its service."""
+    word = workload.template(role).word
+    if workload.kind == "TFJob":
+        labels = {
+            "group-name": "kubeflow.org",
+            "tf-job-name": workload.name,
+            "tf-replica-type": word,
+            "tf-replica-index": str(ordinal),
+        }
+        slot_key, role_key = "tf-job-workerid", "tf-job-role"
+    else:
+        domain = "sterna.dev" if workload.kind == "ElasticJob" else "training.kubeflow.org"
+        labels = {
+            f"{domain}/job-name": workload.name,
+            f"{domain}/replica-type": word,
+            f"{domain}/replica-index": str(ordinal),
+        }
+        slot_key, role_key = "sterna.dev/slot", f"{domain}/job-role"
+    if slot is not None:
+        labels[slot_key] = slot
+        if leads(workload, role, ordinal):
+            labels[role_key] = "master"
+    return labels
+
+
+def leads(workload: Workload, role: Role, ordinal: int) -> bool:
+    """Is this the worker whose end is the job's? The chief, master or launcher; worker 0 where there is none."""
+    leaders = {template.role for template in workload.roles} & {Role.CHIEF, Role.MASTER, Role.LAUNCHER}
+    return ordinal == 0 and role in (leaders or {Role.WORKER})

@@ -1,0 +1,69 @@
+"""How this engine decides: policy, placement, rate limit, as they were set last. Kept in the store."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sterna.engines.local import asking
+from sterna.engines.local.book import Book
+from sterna.engines.local.opening import POLICY, RATE_LIMIT_S, LocalConfig
+from sterna.engines.pacing import Pacer
+from sterna.model.errors import InvalidRequest
+from sterna.placement.strategies import placement
+from sterna.planner.decide import Placing, Settings
+from sterna.policies.registry import Policy
+from sterna.policies.registry import policy as policy_named
+
+
+class Rules:
+    """What the configuration says, else what was set last, else the defaults."""
+
+    def __init__(self, book: Book, config: LocalConfig, *, on_proposals: Callable[[bool], None]) -> None:
+        self._store = book.store
+        self._book = book
+        self._starving_after_s = config.starving_after_s
+        self._version = config.version
+        self._on_proposals = on_proposals
+        known = self._store.setting("policy") or {"name": POLICY, "settings": {}, "placement": None}
+        if config.policy is not None:
+            known = {"name": config.policy, "settings": dict(config.settings), "placement": config.placement}
+        self.rate_limit_s: float = RATE_LIMIT_S
+        for said in (self._store.setting("rateLimitSeconds"), config.rate_limit_s):
+            self.rate_limit_s = self.rate_limit_s if said is None else float(said)
+        self.use(known["name"], known["settings"], known["placement"])
+
+    def use(self, name: str, settings: Mapping[str, str], placement_name: str | None) -> None:
+        """Decide by this from now on, and after every restart. What does not exist is refused and changes nothing."""
+        chosen = policy_named(name, settings)
+        where = placement_name or chosen.placement
+        if placement_name not in (None, chosen.placement) and chosen.entry.placement == "dragon":
+            expected = f"{chosen.placement}: this policy decides by what fits on nodes"
+            raise InvalidRequest(field="placement", value=placement_name, expected=expected)
+        place = placement(where)
+        with self._store.write(what="policy") as write:
+            write.setting("policy", {"name": chosen.name, "settings": dict(settings), "placement": placement_name})
+        self.size: Policy = chosen
+        self.placement = where
+        self.policy_settings = dict(settings)
+        self.place: Placing = asking.placing(self._book, place, self._on_proposals)
+        self.settings = Settings(counted=where == "count", starving_after_s=self._starving_after_s)
+
+    def use_rate_limit(self, said: str, pacer: Pacer | None) -> None:
+        try:
+            seconds = float(said)
+        except ValueError:
+            raise InvalidRequest(field="rate limit", value=said, expected="seconds, 0 or more") from None
+        (pacer or Pacer()).rate_limit_s = seconds  # refuses what is no rate limit
+        with self._store.write(what="rate limit") as write:
+            write.setting("rateLimitSeconds", seconds)
+        self.rate_limit_s = seconds
+
+    def about(self) -> dict[str, Any]:
+        """What opens a journal: all that deciding again depends on beside the snapshots."""
+        return {
+            "sterna": self._version,
+            "engine": "local",
+            "policy": self.size.name,
+            "settings": self.policy_settings,
+            "placement": self.placement,
+            "starvingAfterSeconds": self._starving_after_s,
+        }

@@ -1,0 +1,175 @@
+"""Every engine behind one small door, so that one suite of promises can be asked of all of them.
+
+A world has two nodes of two GPUs each and takes jobs of one GPU a worker. `settle` lets everything come to rest that
+the engine does by itself; `reopen` ends the scheduler as a crash would and begins another one over the same state.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from sterna.engines.local.life import Life
+from sterna.engines.local.service import LocalScheduler
+from sterna.engines.loop import Engine
+from sterna.engines.simulator.misfortune import Costs
+from sterna.engines.simulator.models.paced import PacedTraining
+from sterna.engines.simulator.training import SimulatedJob
+from sterna.engines.simulator.world import SimulatedEngine
+from sterna.model.curves import SpeedupCurve
+from sterna.model.ids import JobId
+from sterna.model.jobs import JobSpec
+from sterna.model.nodes import Cluster
+from sterna.model.plan import Action, Outcome
+from sterna.model.resources import Resources
+from tests.engines.local.lab import config, fresh_home, swept, toy
+from tests.worlds import node
+
+NODES, GPUS = 2, 2
+WAIT_S = 40.0
+
+
+class World(ABC):
+    """`survivors`: may workers train on while others come and go?"""
+
+    engine: Engine
+
+    @abstractmethod
+    async def submit(self, name: str, *, at_least: int, at_most: int, survivors: bool) -> JobId: ...
+
+    @abstractmethod
+    async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]: ...
+
+    @abstractmethod
+    async def settle(self) -> None: ...
+
+    @abstractmethod
+    async def reopen(self) -> None: ...
+
+    @abstractmethod
+    async def finish(self, job_id: JobId) -> None:
+        """Its owner takes it away."""
+
+
+class SimulatedWorld(World):
+    def __init__(self) -> None:
+        self._leaving: list[JobId] = []
+        self.engine: SimulatedEngine = SimulatedEngine(
+            Cluster.of([node(f"node-{number}", gpus=GPUS) for number in range(1, NODES + 1)]),
+            Costs(),
+            on_finish_known=lambda *_: None,
+            on_leaving=self._leaving.append,
+        )
+
+    async def submit(self, name: str, *, at_least: int, at_most: int, survivors: bool) -> JobId:
+        self.engine.now_s += 1.0
+        spec = JobSpec(
+            id=JobId(f"default/{name}"),
+            submitted_s=self.engine.now_s,
+            request=Resources(gpu_milli=1000),
+            workers_min=at_least,
+            workers_max=at_most,
+            workers_initial=at_least,
+            restarts_on_resize=not survivors,
+        )
+        self.engine.arrive(SimulatedJob(spec, PacedTraining(1e6, SpeedupCurve.linear(at_most))))
+        return spec.id
+
+    async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        outcomes = await self.engine.apply(actions)
+        self.engine.commit()
+        return outcomes
+
+    async def settle(self) -> None:
+        self.engine.now_s += 1.0
+        for job_id in self._leaving:
+            self.engine.released(job_id)
+        self._leaving.clear()
+
+    async def reopen(self) -> None:
+        """A simulation does not crash: what it knows is all there is."""
+
+    async def finish(self, job_id: JobId) -> None:
+        self.engine.finish(job_id, self.engine.now_s)
+
+
+class LocalWorld(World):
+    """Real processes, held by a real warden. Cycles are run by whoever asks, not by the engine."""
+
+    def __init__(self) -> None:
+        self._home = fresh_home()
+
+    async def open(self) -> None:
+        self._life = Life(config(self._home, nodes=NODES, gpus=GPUS))
+        self._scheduler = LocalScheduler(self._life)
+        self._running = asyncio.create_task(self._life.run())
+        async with asyncio.timeout(WAIT_S):
+            await self._life.ready()
+        assert self._life.loop is not None
+        self._life.loop.pause_cycles()
+        self.engine = self._life.engine
+
+    async def submit(self, name: str, *, at_least: int, at_most: int, survivors: bool) -> JobId:
+        sizes = (at_least, at_most)
+        text = _members(name, sizes) if survivors else toy(name, steps=100_000, workers=sizes, grace_s=2)
+        (record,) = await self._scheduler.submit(text, cwd=str(self._home))
+        return JobId(record["id"])
+
+    async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        return await self.engine.apply(actions)
+
+    async def settle(self) -> None:
+        """Until nobody leaves or starts."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                loop = self._life.loop
+                assert loop is not None
+                view = await self.engine.observe()
+                rows = [process.row for job in self._life.book.jobs.values() for process in job.live]
+                if loop.at_rest and not any(job.leaving for job in view.jobs) and all(row.started_s for row in rows):
+                    return
+                await asyncio.sleep(0.02)
+
+    async def reopen(self) -> None:
+        await self._life.close(stop_jobs=False)
+        await self.open()
+
+    async def finish(self, job_id: JobId) -> None:
+        await self._scheduler.delete(job_id)
+
+    async def close(self) -> None:
+        await self._life.close(stop_jobs=False)
+        await swept(self._home)
+
+
+def _members(name: str, sizes: tuple[int, int]) -> str:
+    """A job whose members come and go one by one: no parameter server is needed to have its contract."""
+    return f"""
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: {name}}}
+spec:
+  elasticPolicy: {{minReplicas: {sizes[0]}, maxReplicas: {sizes[1]}, rdzvBackend: c10d}}
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: {sizes[0]}
+      restartPolicy: OnFailure
+      template: {{spec: {{terminationGracePeriodSeconds: 2, containers: [{{name: pytorch, image: none,
+        resources: {{limits: {{nvidia.com/gpu: 1}}}}, command: [sleep, "1000"]}}]}}}}
+"""
+
+
+@asynccontextmanager
+async def world(kind: str) -> AsyncIterator[World]:
+    if kind == "simulator":
+        yield SimulatedWorld()
+        return
+    local = LocalWorld()
+    await local.open()
+    try:
+        yield local
+    finally:
+        await local.close()
+
+
+KINDS = ("simulator", "local")
