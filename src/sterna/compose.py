@@ -1,11 +1,12 @@
 """The one place where the parts are wired together: requests in, answers out; nothing about files or screens."""
 
+import asyncio
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sterna import __version__
 from sterna.engines.simulator.generate import generate
@@ -35,10 +36,15 @@ from sterna.wire.traces.clusters import read_cluster, uniform_nodes
 from sterna.wire.traces.own import dump_rows
 from sterna.wire.traces.reading import opened, read_trace
 
+if TYPE_CHECKING:
+    from sterna.engines.local.service import LocalScheduler
+    from sterna.wire.manifests import ManifestDocument
+
 _ROUND_S = 60.0  # what profile models go in where nobody says otherwise
 _ROUND_MIN_S = 0.1  # shorter ones only ask the same question again, millions of times
 _JOURNAL_LINE_MAX = 1 << 26  # one line holds a whole snapshot and its decision
 _ESTIMATES = ("exact", "learned")
+_SHAPES = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +124,62 @@ def run_simulation(
     return SimulationOutcome(result, (*trace.problems, *problems))
 
 
+async def run_local(
+    serve: Callable[["LocalScheduler"], Awaitable[bool]],
+    *,
+    home: Path,
+    nodes: int | None = None,
+    gpus_per_node: int = 0,
+    cpus_per_node: float | None = None,
+    memory_bytes_per_node: int | None = None,
+    policy: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    placement: str | None = None,
+    rate_limit_s: float | None = None,
+) -> None:
+    """The local engine for as long as `serve` lasts, which answers whether jobs are left running.
+
+    Without `nodes` there is one: this machine. The engine's parts are imported here: simulations have no use for them.
+    """
+    from sterna.engines.local.nodes import ThisMachine, VirtualNodes
+    from sterna.engines.local.opening import LocalConfig
+    from sterna.engines.local.service import open_local
+
+    virtual = VirtualNodes(
+        count=nodes or 1,
+        gpus_per_node=gpus_per_node,
+        cpus_per_node=cpus_per_node,
+        memory_bytes_per_node=memory_bytes_per_node,
+    )
+    scheduler = open_local(
+        LocalConfig(
+            home=home,
+            parse=_runnable_jobs,
+            nodes=ThisMachine() if nodes is None else virtual,
+            policy=policy,
+            settings=settings or {},
+            placement=placement,
+            rate_limit_s=rate_limit_s,
+            shapes=_SHAPES,
+        )
+    )
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run())
+            await scheduler.ready()
+            leave_jobs = await serve(scheduler)
+            await scheduler.close(stop_jobs=not leave_jobs)
+    except BaseExceptionGroup as group:  # whichever of the two failed, the other was ended; jobs run on
+        raise group.exceptions[0] from None
+
+
+def _runnable_jobs(text: str) -> "tuple[ManifestDocument, ...]":
+    """Jobs as processes can run them."""
+    from sterna.wire.manifests import read_manifests, require_runnable
+
+    return tuple(replace(document, workload=require_runnable(document.workload)) for document in read_manifests(text))
+
+
 def text_journal(request: SimulationRequest, sink: Callable[[str], object]) -> TextJournal:
     """A journal of this simulation as text. It opens with all that deciding again depends on beside the snapshots."""
     chosen = policy_named(request.policy, request.settings)
@@ -128,8 +190,7 @@ def text_journal(request: SimulationRequest, sink: Callable[[str], object]) -> T
         "placement": request.placement or chosen.placement,
         "starvingAfterSeconds": request.starving_after_s,
     }
-    shapes = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
-    return TextJournal(sink, shapes, about=about)
+    return TextJournal(sink, _SHAPES, about=about)
 
 
 def replay_file(path: str) -> Iterator[Replayed]:

@@ -10,8 +10,8 @@ import pytest
 from sterna.engines.simulator.results import Summary
 from sterna.interfaces.reports.columns import COLUMNS
 from sterna.interfaces.reports.findings import finding
+from sterna.interfaces.reports.grid import aligned
 from sterna.interfaces.reports.tables import (
-    aligned,
     markdown_table,
     records_csv,
     simulation_json,

@@ -1,5 +1,6 @@
 """The `sterna` command: its list of commands, and the one place where errors become words and exit codes."""
 
+import io
 import os
 import sys
 from typing import Any
@@ -7,13 +8,40 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from sterna.interfaces.cli import compare, decide, generate, models, policies, replay, simulate, traces
+from sterna.interfaces.cli import (
+    compare,
+    decide,
+    delete,
+    demo,
+    describe,
+    down,
+    events,
+    explain,
+    generate,
+    get,
+    logs,
+    migrate,
+    models,
+    nodes,
+    policies,
+    policy,
+    replay,
+    scale,
+    simulate,
+    submit,
+    suspension,
+    top,
+    traces,
+    up,
+    wait,
+)
 from sterna.interfaces.cli.terminal import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, tell_error
 from sterna.model.errors import SternaError
 
 EPILOG = """\b
-Exit codes: 0 done, 1 failed, 2 wrong input (the message says what would do), 130 interrupted.
-Environment: NO_COLOR switches colours off.
+Exit codes: 0 done, 1 failed, 2 wrong input (the message says what would do), 3 not found, 4 time is up,
+130 interrupted.
+Environment: STERNA_HOME is where the engine of this machine keeps its state; NO_COLOR switches colours off.
 """
 
 
@@ -47,14 +75,17 @@ cli = typer.Typer(
 
 @cli.callback()
 def sterna() -> None:
-    """Elastic, migration-aware scheduling for deep-learning training: ask the core, or simulate it.
+    """Elastic, migration-aware scheduling for deep-learning training: run jobs here, ask the core, or simulate it.
 
     The decisions are those that the engines carry out: one pure core decides for a cluster, one machine and the
     simulator alike.
     """
 
 
-for _module in (decide, simulate, compare, replay, generate, policies, models, traces):
+_ENGINE = (up, down, submit, get, describe, logs, events, explain, top, wait, demo)  # in the order that help lists them
+_CHANGES = (scale, migrate, nodes, suspension, delete, policy)
+_CORE = (decide, simulate, compare, replay, generate, policies, models, traces)
+for _module in (*_ENGINE, *_CHANGES, *_CORE):
     _module.add_to(cli)
 
 
@@ -71,6 +102,9 @@ def main() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # whoever started us closed it: nobody listens, which is no error
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - kept to the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a sign is no error either
     cli(prog_name="sterna")
 
 

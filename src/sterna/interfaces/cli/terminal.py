@@ -9,10 +9,12 @@ from typing import TextIO
 
 import typer
 
-from sterna.model.errors import InvalidRequest, SternaError
+from sterna.model.errors import InvalidRequest, NotFound, SternaError
 
 EXIT_FAILED = 1
 EXIT_MISUSED = 2
+EXIT_NOT_FOUND = 3
+EXIT_TIMEOUT = 4
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141  # what a program killed by SIGPIPE gives; pipelines know it
 
@@ -54,6 +56,14 @@ def tell_error(error: BaseException) -> int:
     typer.echo(f"{prefix} {_message(error)}", err=True)
     if hint := _hint(error):
         typer.echo(f"hint: {hint}", err=True)
+    return exit_code(error)
+
+
+def exit_code(error: BaseException) -> int:
+    if isinstance(error, TimeoutError):  # an OSError as well, so it is asked for first
+        return EXIT_TIMEOUT
+    if isinstance(error, NotFound):
+        return EXIT_NOT_FOUND
     return EXIT_MISUSED if isinstance(error, InvalidRequest | OSError) else EXIT_FAILED
 
 

@@ -42,8 +42,8 @@ def _row(parameter: inspect.Parameter) -> tuple[str, ...]:
     kind, told = get_args(parameter.annotation)
     kinds = [part for part in get_args(kind) or (kind,) if part is not type(None)]
     value = told.metavar or _value(kinds[0])
-    names = ", ".join(f"`{name}`" for name in _names(told)) or f"`[{parameter.name.upper()}]`"
-    if names.startswith("`-") and kind is not bool:
+    names = ", ".join(f"`{name}`" for name in _names(told)) or f"`{told.metavar or f'[{parameter.name.upper()}]'}`"
+    if names.startswith("`-") and bool not in kinds:
         names += f" {value}"
     return names, told.help or "", _default(parameter)
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from sterna.interfaces.reports.tables import Emphasis, aligned
+from sterna.interfaces.reports.grid import Emphasis, aligned
 from sterna.model.jobs import Job, Role, Worker
 from sterna.model.plan import Action, Decision, Grow
 from sterna.model.snapshot import Snapshot

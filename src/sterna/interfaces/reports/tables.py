@@ -3,47 +3,22 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from sterna.engines.simulator.results import JobRecord, Summary
 from sterna.interfaces.reports.columns import COLUMNS, Column
-
-Emphasis = Callable[[str], str]
-
-
-def _plainly(words: str) -> str:
-    return words
+from sterna.interfaces.reports.grid import Emphasis, aligned, plainly
 
 
-def aligned(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    left: int = 1,
-    strong: Emphasis = _plainly,
-) -> str:
-    """Columns under their heads: the first `left` to the left, the rest, numbers, to the right."""
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "  ".join(parts).rstrip()
-
-    return "\n".join([strong(line(head)), *(line(row) for row in rows)])
-
-
-def summary_card(summary: Summary, *, strong: Emphasis = _plainly) -> str:
+def summary_card(summary: Summary, *, strong: Emphasis = plainly) -> str:
     """One run, one number a line, with units."""
     width = max(len(column.says) for column in COLUMNS)
     return "\n".join(f"{strong(column.says.ljust(width))}  {column.explained(summary)}" for column in COLUMNS)
 
 
-def summary_table(summaries: Sequence[Summary], *, strong: Emphasis = _plainly) -> str:
+def summary_table(summaries: Sequence[Summary], *, strong: Emphasis = plainly) -> str:
     """Several runs, one a line, grouped by trace in the order given. Times are seconds."""
     blocks = []
     for trace in dict.fromkeys(summary.trace for summary in summaries):

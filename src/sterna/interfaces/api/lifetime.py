@@ -1,0 +1,52 @@
+"""An engine's API from its first answer to its last: serves until a signal or a request says stop."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sterna.interfaces.api.endpoint import Endpoint
+from sterna.interfaces.api.port import Scheduler
+from sterna.interfaces.api.server import serving
+
+_STOP, _LEAVE = False, True  # are training processes left alive?
+_SIGNALS = {
+    signal.SIGTERM: _STOP,
+    signal.SIGINT: _STOP,
+    signal.SIGHUP: _LEAVE,  # the terminal was closed: nobody asked for training to stop
+}
+
+
+async def serve_until_told(
+    scheduler: Scheduler,
+    *,
+    home: Path,
+    listener: socket.socket,
+    ready: Callable[[Endpoint], Awaitable[None]],
+) -> bool:
+    """Whether training processes are to be left alive when the engine goes. `ready` is called once it answers."""
+    told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def stop(leave_jobs: bool) -> None:
+        if not told.done():
+            told.set_result(leave_jobs)
+
+    with _signals(stop):
+        async with serving(scheduler, home=home, listener=listener, stop=stop) as endpoint:
+            await ready(endpoint)
+            return await told
+
+
+@contextmanager
+def _signals(stop: Callable[[bool], None]) -> Iterator[None]:
+    """The first signal stops in good order. Later ones mean what they always mean, for whoever is in a hurry."""
+    loop = asyncio.get_running_loop()
+    for number, leave_jobs in _SIGNALS.items():
+        loop.add_signal_handler(number, stop, leave_jobs)
+    try:
+        yield
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,195 @@
+"""`sterna get`: lists of jobs, nodes and migrations, once or as they change."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from sterna.interfaces.cli.asking import (
+    Form,
+    Home,
+    Namespace,
+    OutputForm,
+    Record,
+    client_of,
+    complete_jobs,
+    complete_nodes,
+    job_ids,
+    printed,
+    say,
+    until_interrupted,
+)
+from sterna.interfaces.cli.terminal import strong
+from sterna.model.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from sterna.interfaces.client import Client
+    from sterna.interfaces.reports.record_tables import RecordColumn
+
+_EPILOG = """\b
+Examples:
+  sterna get jobs
+  sterna get jobs -A -o wide
+  sterna get job mnist -o yaml
+  sterna get nodes -w
+  sterna get migrations -o json | jq '.[].downtimeSeconds'
+\b
+Columns of jobs: NAME STATUS WORKERS SCHEDULER WAITING RUNNING TOTAL; -o wide adds size, GPUs, progress, reason, nodes,
+priority, restarts, migrations, checkpoint and age.
+"""
+_KINDS = ("jobs", "nodes", "migrations")
+_LOOK_AGAIN_S = 2.0
+_TIMELY = ("waitingSeconds", "runningSeconds", "totalSeconds", "remainingSeconds", "metrics")  # change all the time
+
+
+class _Question(NamedTuple):
+    """One kind of thing: how to get it, and how to show it."""
+
+    fetch: Callable[[], list[Record]]
+    columns: "Sequence[RecordColumn]"
+    name: Callable[[Record], str]
+
+
+def complete_kinds(incomplete: str) -> list[str]:
+    return [kind for kind in _KINDS if kind.startswith(incomplete)]
+
+
+def complete_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    kind = str(ctx.params.get("kind") or "")
+    if kind.startswith("job"):
+        return complete_jobs(ctx, incomplete)
+    return complete_nodes(ctx, incomplete) if kind.startswith("node") else []
+
+
+def get(
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="jobs, nodes or migrations.", autocompletion=complete_kinds)
+    ],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Only these.", autocompletion=complete_names)
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on, and print what changes.")] = False,
+    namespace: Namespace = "default",
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Jobs of every namespace.")] = False,
+    output: OutputForm = Form.TABLE,
+    home: Home = None,
+) -> None:
+    """List jobs, nodes or migrations.
+
+    With one NAME, json and yaml give everything known about it. Jobs are sorted by namespace and name.
+    """
+    client = client_of(home)
+    wanted = list(dict.fromkeys(names or ()))
+    if kind in ("jobs", "job"):
+        question = _jobs(client, wanted, None if all_namespaces else namespace, everywhere=all_namespaces)
+    elif kind in ("nodes", "node"):
+        question = _nodes(client, wanted)
+    elif kind in ("migrations", "migration"):
+        question = _migrations(client, wanted)
+    else:
+        raise InvalidRequest(field="KIND", value=kind, expected="one of: " + ", ".join(_KINDS))
+    records = question.fetch()
+    if watch:
+        with until_interrupted():
+            _print(question, records, output, watched=True)
+            for changed in _changes(client, question, records):
+                _print(question, changed, output, watched=True, head=False)
+    else:
+        _print(question, records, output, alone=len(wanted) == 1)
+        if not records and kind.startswith("job") and output in (Form.TABLE, Form.WIDE):
+            _tell_none(client, namespace)
+
+
+def _jobs(client: "Client", names: list[str], namespace: str | None, *, everywhere: bool) -> _Question:
+    from sterna.interfaces.reports.record_tables import JOBS, NAMESPACE
+
+    ids = job_ids(names, namespace or "default")
+
+    def fetch() -> list[Record]:
+        if ids:
+            return [client.job(job_id) for job_id in ids]
+        return sorted(client.jobs(namespace=namespace), key=lambda job: (job["namespace"], job["name"]))
+
+    return _Question(fetch, (NAMESPACE, *JOBS) if everywhere else JOBS, lambda job: str(job["id"]))
+
+
+def _nodes(client: "Client", names: list[str]) -> _Question:
+    from sterna.interfaces.reports.record_tables import NODES
+
+    def fetch() -> list[Record]:
+        return _only(names, {str(node["name"]): node for node in client.nodes()}, "node")
+
+    return _Question(fetch, NODES, lambda node: str(node["name"]))
+
+
+def _migrations(client: "Client", names: list[str]) -> _Question:
+    from sterna.interfaces.reports.record_tables import MIGRATIONS
+
+    def fetch() -> list[Record]:
+        return _only(names, {str(move["id"]): move for move in client.migrations()}, "migration")
+
+    return _Question(fetch, MIGRATIONS, lambda move: str(move["id"]))
+
+
+def _only(names: list[str], records: dict[str, Record], kind: str) -> list[Record]:
+    for name in names:
+        if name not in records:
+            raise NotFound(kind, name)
+    return [records[name] for name in names] if names else list(records.values())
+
+
+def _changes(client: "Client", question: _Question, before: list[Record]) -> Iterator[list[Record]]:
+    """Whatever is not as it was, again and again. Durations that only went on are no change."""
+    known = {question.name(record): _lasting(record) for record in before}
+    counter = client.changed(after=0, timeout_s=0)
+    while True:
+        counter = client.changed(after=counter, timeout_s=_LOOK_AGAIN_S)
+        records = question.fetch()
+        now = {question.name(record): _lasting(record) for record in records}
+        if changed := [record for record in records if known.get(question.name(record)) != now[question.name(record)]]:
+            yield changed
+        known = now
+
+
+def _lasting(record: Record) -> Record:
+    return {key: value for key, value in record.items() if key not in _TIMELY}
+
+
+def _print(
+    question: _Question,
+    records: list[Record],
+    form: Form,
+    *,
+    alone: bool = False,
+    watched: bool = False,
+    head: bool = True,
+) -> None:
+    match form:
+        case Form.NAME:
+            if records:
+                say("\n".join(question.name(record) for record in records))
+        case Form.JSON | Form.YAML if watched:
+            for record in records:
+                say(("---\n" if form is Form.YAML else "") + printed(record, form))
+        case Form.JSON | Form.YAML:
+            say(printed(records[0] if alone else records, form))
+        case _:
+            _print_table(question, records, wide=form is Form.WIDE, head=head)
+
+
+def _print_table(question: _Question, records: list[Record], *, wide: bool, head: bool) -> None:
+    from datetime import UTC, datetime
+
+    from sterna.interfaces.reports.record_tables import record_table
+
+    say(record_table(question.columns, records, now=datetime.now(UTC), wide=wide, head=head, strong=strong))
+
+
+def _tell_none(client: "Client", namespace: str) -> None:
+    elsewhere = len(client.jobs())
+    if elsewhere:
+        typer.echo(f"no jobs in namespace {namespace}; {elsewhere} in others, see -A", err=True)
+
+
+def add_to(cli: typer.Typer) -> None:
+    cli.command(epilog=_EPILOG)(get)

@@ -1,0 +1,193 @@
+"""`sterna up`: start the engine of this machine."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sterna.interfaces.cli.asking import Home, Quiet, say
+from sterna.interfaces.cli.choices import settings
+from sterna.interfaces.cli.options import Settings, policy_names, seconds, taking
+from sterna.model.errors import Conflict, InvalidRequest, SternaError
+
+if TYPE_CHECKING:
+    import socket
+
+    from sterna.interfaces.api.endpoint import Endpoint
+    from sterna.interfaces.api.port import Scheduler
+
+_EPILOG = """\b
+Examples:
+  sterna up
+  sterna up --detach
+  sterna up --nodes 3 --gpus-per-node 2
+  sterna up --policy afs-l --rate-limit 10s
+\b
+Without --nodes there is one node: this machine with its CPUs, memory and GPUs. Virtual nodes share the machine and
+are for trying things out: their GPUs are names only.
+Ctrl-C, or `sterna down`, stops jobs at a committed step; they go on at the next start. If the engine is killed,
+training goes on, and the next start finds it.
+"""
+_ANSWERS_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpOptions:
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", min=1, help="So many virtual nodes. Default: this machine as it is.")
+    ] = None
+    gpus_per_node: Annotated[
+        int | None, typer.Option("--gpus-per-node", min=0, help="GPUs of each virtual node. Default: none.")
+    ] = None
+    cpus_per_node: Annotated[
+        float | None, typer.Option("--cpus-per-node", help="CPUs of each virtual node. Default: the machine's.")
+    ] = None
+    memory_per_node: Annotated[
+        str | None,
+        typer.Option("--memory-per-node", metavar="SIZE", help="Such as 8Gi. Default: the machine's."),
+    ] = None
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="How jobs are sized. Default: what was set last, else elastic-fifo.",
+            autocompletion=policy_names,
+        ),
+    ] = None
+    set_: Settings = field(default_factory=list)
+    placement: Annotated[
+        str | None, typer.Option("--placement", help="Where workers go. Default: the policy's own.")
+    ] = None
+    rate_limit: Annotated[
+        float | None,
+        typer.Option("--rate-limit", metavar="TIME", parser=seconds, help="Least time between two decisions."),
+    ] = None
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Of the API on 127.0.0.1. 0: any that is free.")
+    ] = 0
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Run in the background.")] = False
+    quiet: Quiet = False
+    home: Home = None
+
+
+@taking(UpOptions)
+def up(run: UpOptions) -> None:
+    """Start the engine of this machine.
+
+    Schedules jobs, runs them as processes and answers the other commands, until it is stopped. Prints where it
+    answers, and what of the limits of jobs is enforced here and what not.
+    """
+    from sterna.interfaces.api.endpoint import prepare_home, state_home
+    from sterna.interfaces.api.listener import listening
+
+    home = state_home(run.home)
+    _require_consistent(run)
+    _require_alone(home)
+    prepare_home(home)
+    if run.detach:
+        from sterna.interfaces.cli.background import start_in_background
+
+        with listening(run.port):
+            pass  # one in use is told here and now rather than from the background
+        endpoint = start_in_background(home, _arguments(run, home))
+        say(f"sterna is up at {endpoint.url} (process {endpoint.pid}, home {home})", quiet=run.quiet)
+    else:
+        with listening(run.port) as listener:
+            _run(run, home, listener)
+
+
+def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
+    import asyncio
+    import logging
+
+    from sterna.compose import run_local
+    from sterna.interfaces.api.lifetime import serve_until_told
+    from sterna.model.quantities import memory_bytes
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+
+    async def serve(scheduler: "Scheduler") -> bool:
+        async def ready(endpoint: "Endpoint") -> None:
+            say(await _announcement(scheduler, endpoint, home), quiet=run.quiet)
+
+        return await serve_until_told(scheduler, home=home, listener=listener, ready=ready)
+
+    memory = run.memory_per_node
+    asyncio.run(
+        run_local(
+            serve,
+            home=home,
+            nodes=_virtual_nodes(run),
+            gpus_per_node=run.gpus_per_node or 0,
+            cpus_per_node=run.cpus_per_node,
+            memory_bytes_per_node=None if memory is None else memory_bytes(memory, field="--memory-per-node"),
+            policy=run.policy,
+            settings=settings(run.set_),
+            placement=run.placement,
+            rate_limit_s=run.rate_limit,
+        )
+    )
+
+
+async def _announcement(scheduler: "Scheduler", endpoint: "Endpoint", home: Path) -> str:
+    from sterna.interfaces.reports.announcement import announcement_text
+
+    health, nodes, policy = await scheduler.health(), await scheduler.nodes(), await scheduler.policy()
+    return announcement_text(health, nodes, policy, url=endpoint.url, home=str(home))
+
+
+def _virtual_nodes(run: UpOptions) -> int | None:
+    """How many; None: the machine itself. Whoever says what a node has means a virtual one."""
+    said = (run.gpus_per_node, run.cpus_per_node, run.memory_per_node)
+    return 1 if run.nodes is None and any(value is not None for value in said) else run.nodes
+
+
+def _require_consistent(run: UpOptions) -> None:
+    """What can be told before anything is started, background or not."""
+    from sterna.model.quantities import memory_bytes
+
+    if run.memory_per_node is not None:
+        memory_bytes(run.memory_per_node, field="--memory-per-node")
+    chosen = settings(run.set_)
+    if chosen and run.policy is None:
+        raise InvalidRequest(field="--set", value=run.set_[0], expected="--policy beside it, whose option it is")
+    if run.policy is not None:
+        from sterna.policies.registry import policy
+
+        policy(run.policy, chosen)
+
+
+def _require_alone(home: Path) -> None:
+    """A friendly word where somebody answers. That two engines never share a home is the engine's lock, not this."""
+    from sterna.interfaces.client import Client
+
+    client = Client(str(home), deadline_s=_ANSWERS_WITHIN_S)
+    try:
+        endpoint = client.endpoint()
+        client.health()
+    except SternaError:
+        return
+    raise Conflict(f"an engine already runs in {home}: process {endpoint.pid} at {endpoint.url}")
+
+
+def _arguments(run: UpOptions, home: Path) -> list[str]:
+    """The same options once more, for the process in the background."""
+    pairs = {
+        "--nodes": run.nodes,
+        "--gpus-per-node": run.gpus_per_node,
+        "--cpus-per-node": run.cpus_per_node,
+        "--memory-per-node": run.memory_per_node,
+        "--policy": run.policy,
+        "--placement": run.placement,
+        "--rate-limit": run.rate_limit,
+        "--port": run.port,
+        "--home": home,
+    }
+    said = [word for name, value in pairs.items() if value is not None for word in (name, str(value))]
+    return [*said, *(word for setting in run.set_ for word in ("--set", setting))]
+
+
+def add_to(cli: typer.Typer) -> None:
+    cli.command(epilog=_EPILOG)(up)
