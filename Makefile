@@ -3,6 +3,7 @@
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.ready
+TRAINS  := $(VENV)/.frameworks
 OUT     := out
 TRACES  ?= $(or $(STERNA_TRACES),../shared/traces)
 RECENT  := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -10,7 +11,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 	$$p $(RECENT) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test demo soak bench validate docs clean
+.PHONY: help setup lint test demo compare soak bench validate docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,25 +30,35 @@ $(STAMP): pyproject.toml
 	@touch $@
 	@echo "set-up: done"
 
+$(TRAINS): $(STAMP)
+	@echo "set-up: installing PyTorch and TensorFlow, which the tests and two of the examples train with"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[torch,tensorflow]'
+	@touch $@
+
 lint: $(STAMP) ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint ## everything that must hold before a commit
+test: lint $(TRAINS) ## everything that must hold before a commit, the demo among it
 	$(BIN)/pytest -n auto
 
-demo: $(STAMP) ## compare policies on the traces that come with the package, and draw the report
+demo: $(STAMP) ## real training on this machine: six jobs share three virtual nodes; two minutes, ends with a report
+	@mkdir -p $(OUT)
+	@$(BIN)/sterna demo --report $(OUT)/demo.json --page $(OUT)/demo.html --figure $(OUT)/demo.svg
+	@echo "The report: $(abspath $(OUT))/demo.html"
+
+compare: $(STAMP) ## simulate: policies on the traces that come with the package, and draw the report
 	@mkdir -p $(OUT)
 	$(BIN)/sterna compare --policies fifo,srjf,elastic-fifo,elastic-tiresias,ffdl,afs-l --traces poisson-120,bursty-200 \
 		--nodes 8 --gpus-per-node 4 --start-cost 30s --rescale-cost 30s --migrate-cost 30s \
 		--report $(OUT)/report.html --csv $(OUT)/numbers.csv
 	@echo "The report: $(abspath $(OUT))/report.html"
-	@echo "This is the simulator; jobs that really train on this machine come with the local engine."
 
-soak: $(STAMP) ## the property tests with many more worlds; takes a while
+soak: $(TRAINS) ## the property tests with many more worlds; takes a while
 	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/simulation
+	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto tests/training tests/engines tests/e2e
 
 bench: $(STAMP) ## decision times and simulated jobs per second; writes JSON to out/
 	@mkdir -p $(OUT)
@@ -55,6 +66,10 @@ bench: $(STAMP) ## decision times and simulated jobs per second; writes JSON to 
 
 validate: $(STAMP) ## our numbers beside published ones; rewrites docs/validation.md
 	STERNA_TRACES=$(TRACES) $(BIN)/python -m benchmarks.validate docs/validation.md
+
+.PHONY: readme-demo
+readme-demo: $(STAMP) # the README's picture
+	$(BIN)/sterna demo --figure docs/images/demo.svg
 
 docs: $(STAMP) ## rewrite the generated pages and, where the traces are there, the comparison in the README
 	$(BIN)/python -m sterna.interfaces.reference docs

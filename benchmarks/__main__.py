@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("startup", "simulator", "decision")
-HAS_SHORT_FORM = {"simulator", "decision"}
+NAMES = ("startup", "simulator", "decision", "checkpoint_stall", "sdk_overhead", "migration", "local_engine")
+HAS_SHORT_FORM = {"simulator", "decision", "checkpoint_stall"}
 
 
 def main() -> int:

@@ -4,12 +4,15 @@
 
 Each row runs in a process of its own, so that its peak memory is its own and nothing is warm. Reading the trace and
 building the jobs is timed apart. The rate is that of the best repeat; `cold` is all of the first: reading, building and
-simulating, profiles included. Peers' CPU seconds were taken on a machine of the same kind and include, for Tiresias and
-Pollux, the start of the interpreter and the loading of profiles.
+simulating, profiles included. NumPy's linear algebra gets one thread: Pollux' profiles ask it for a small system once,
+and its idle threads would go on spinning, which counts as CPU time although nobody's work is done. Peers' CPU seconds
+were taken on a machine of the same kind and include, for Tiresias and Pollux, the start of the interpreter and the
+loading of profiles.
 """
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -153,7 +156,8 @@ def _reported(cases: list[Case]) -> list[Row]:
     rows: list[Row] = []
     for case in cases:
         command = [sys.executable, "-m", "benchmarks.simulator", "--case", case.name]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        told = subprocess.run(command, check=True, capture_output=True, text=True, env=one_thread).stdout
         row = Row(**json.loads(told))
         rows.append(row)
         times, cold = (f"{value:.2f}" if value else "-" for value in (row.times_peer, row.times_peer_cold))

@@ -10,13 +10,14 @@ from pathlib import Path
 
 _TESTS = Path(__file__).parent
 _NAME = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
-_ROW = re.compile(r"(?<=_)(?:dragon_\d+|voda_\d+|[pbs]\d+)(?=_)")  # a test may answer for several: test_b1_voda_33_...
+_ROW = re.compile(r"(?<=_)(?:dragon_\d+|voda_\d+|[pbrs]\d+)(?=_)")  # a test may answer for several: test_b1_voda_33_...
 
 REQUIRED = (
-    *(f"dragon_{number}" for number in (*range(15, 30), 48, 50, 51)),
-    *(f"voda_{number}" for number in (*range(7, 21), 23, 24, 25, 31, 33)),
+    *(f"dragon_{number}" for number in (*range(15, 30), 42, 48, 50, 51)),
+    *(f"voda_{number}" for number in (*range(7, 21), 23, 24, 25, 31, 33, *range(40, 49))),
     *(f"p{number}" for number in (*range(1, 12), 15)),
     *("b1", "b2", "s1"),
+    *("r5", "r6", "r7", "r8", "s5"),  # promises about training and its checkpoints
 )
 
 

@@ -1,0 +1,1 @@
+"""Whole programs: the engine as users start it, training as users write it."""
