@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml
 	else echo "Python's venv module is missing. As root: apt-get install python3-venv"; exit 1; fi
 	@[ -x $(BIN)/python ] || { echo "set-up: creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
 	@echo "set-up: installing sterna and its tools (a minute the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,kubernetes]'
 	@touch $@
 	@echo "set-up: done"
 

@@ -1,0 +1,236 @@
+"""Kubernetes objects as far as this engine reads them: partial shapes that are decoded straight from the wire.
+
+A cluster holds thousands of pods of several kilobytes each, so what is not named here is never made into Python.
+Objects that are written whole (pods, services) are plain dicts, built elsewhere; these shapes are for reading alone.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+ObjectT = TypeVar("ObjectT", bound="KubeObject")
+
+
+class Shape(msgspec.Struct, kw_only=True, rename="camel", gc=False):
+    """Unknown keys are left out; a key without a value is a key left out."""
+
+
+class OwnerReference(Shape):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Meta(Shape):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None  # for pods the moment the grace period is over, not when it was asked for
+    deletion_grace_period_seconds: int | None = None
+
+    def label(self, key: str) -> str | None:
+        return self.labels.get(key) if self.labels else None
+
+    def annotation(self, key: str) -> str | None:
+        return self.annotations.get(key) if self.annotations else None
+
+    @property
+    def controller_uid(self) -> str | None:
+        for owner in self.owner_references or ():
+            if owner.controller:
+                return owner.uid
+        return None
+
+
+class KubeObject(Shape):
+    metadata: Meta = Meta()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.metadata.namespace, self.metadata.name)
+
+    @property
+    def terminating(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+
+# -- pods -------------------------------------------------------------------------------------------------------------
+
+
+class Amounts(Shape):
+    requests: dict[str, str | int | float] | None = None
+    limits: dict[str, str | int | float] | None = None
+
+
+class Container(Shape):
+    name: str = ""
+    resources: Amounts | None = None
+    restart_policy: str | None = None  # "Always" on an init container: a sidecar, counted like a container
+
+
+class PodToleration(Shape):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PodSpec(Shape):
+    node_name: str = ""
+    scheduler_name: str = ""
+    containers: list[Container] = []
+    init_containers: list[Container] | None = None
+    overhead: dict[str, str | int | float] | None = None
+    termination_grace_period_seconds: int | None = None
+    restart_policy: str = ""
+
+
+class Terminated(Shape):
+    exit_code: int = 0
+    signal: int | None = None
+    reason: str = ""
+    message: str = ""  # what the program left in its termination log: the SDK leaves its last word there
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class Waiting(Shape):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(Shape):
+    started_at: str | None = None
+
+
+class ContainerState(Shape):
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Shape):
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState | None = None
+    last_state: ContainerState | None = None
+
+
+class PodCondition(Shape):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
+class PodStatus(Shape):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    start_time: str | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Pod(KubeObject):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def over(self) -> bool:
+        """Its containers have ended for good: it takes no room any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def ready(self) -> bool:
+        return any(found.type == "Ready" and found.status == "True" for found in self.status.conditions or ())
+
+
+# -- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class NodeTaint(Shape):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Shape):
+    unschedulable: bool = False
+    taints: list[NodeTaint] | None = None
+
+
+class NodeStatus(Shape):
+    allocatable: dict[str, str | int] | None = None
+    capacity: dict[str, str | int] | None = None
+    conditions: list[PodCondition] | None = None
+
+
+class NodeObject(KubeObject):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def ready(self) -> bool:
+        return any(found.type == "Ready" and found.status == "True" for found in self.status.conditions or ())
+
+
+# -- what belongs to jobs ---------------------------------------------------------------------------------------------
+
+
+class JobObject(KubeObject):
+    """A TFJob, PyTorchJob, MPIJob or ElasticJob. Spec and status stay bytes until somebody needs them."""
+
+    api_version: str = ""
+    kind: str = ""
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class ServiceObject(KubeObject):
+    pass
+
+
+class ConfigMapObject(KubeObject):
+    data: dict[str, str] | None = None
+
+
+class MigrationObject(KubeObject):
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class LeaseSpec(Shape):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class LeaseObject(KubeObject):
+    spec: LeaseSpec = LeaseSpec()
+
+
+class ListMeta(Shape):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class ObjectList(Shape, Generic[ObjectT]):
+    metadata: ListMeta = ListMeta()
+    items: list[ObjectT] = []
+
+
+Body = dict[str, Any]  # an object as it is written
