@@ -4,6 +4,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.ready
 TRAINS  := $(VENV)/.frameworks
+CLUSTER := $(VENV)/.cluster
 OUT     := out
 TRACES  ?= $(or $(STERNA_TRACES),../shared/traces)
 RECENT  := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -11,7 +12,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 	$$p $(RECENT) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test demo compare soak bench validate docs clean
+.PHONY: help setup lint test cluster demo compare soak bench validate crds manifests docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,14 +36,21 @@ $(TRAINS): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[torch,tensorflow]'
 	@touch $@
 
+# 3: something is missing that this user may not install; tests that need it are skipped, and it is looked for again
+$(CLUSTER): $(STAMP) tests/cluster/packages.py tests/cluster/build-kubernetes
+	@$(BIN)/python -m tests.cluster.packages && touch $@ || [ $$? = 3 ]
+
 lint: $(STAMP) ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint $(TRAINS) ## everything that must hold before a commit, the demo among it
-	$(BIN)/pytest -n auto
+test: lint $(TRAINS) $(CLUSTER) ## everything that must hold before a commit, the demo among it
+	$(BIN)/pytest -n auto --dist loadgroup
+
+cluster: $(STAMP) $(CLUSTER) ## a Kubernetes cluster with three nodes on this machine, until Ctrl-C; needs root
+	@$(BIN)/python -m tests.cluster
 
 demo: $(STAMP) ## real training on this machine: six jobs share three virtual nodes; two minutes, ends with a report
 	@mkdir -p $(OUT)
@@ -56,9 +64,9 @@ compare: $(STAMP) ## simulate: policies on the traces that come with the package
 		--report $(OUT)/report.html --csv $(OUT)/numbers.csv
 	@echo "The report: $(abspath $(OUT))/report.html"
 
-soak: $(TRAINS) ## the property tests with many more worlds; takes a while
-	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/simulation
-	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto tests/training tests/engines tests/e2e
+soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a while
+	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto --dist loadgroup tests/planner/test_properties.py tests/simulation
+	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto --dist loadgroup tests/training tests/engines tests/e2e
 
 bench: $(STAMP) ## decision times and simulated jobs per second; writes JSON to out/
 	@mkdir -p $(OUT)
@@ -66,6 +74,14 @@ bench: $(STAMP) ## decision times and simulated jobs per second; writes JSON to 
 
 validate: $(STAMP) ## our numbers beside published ones; rewrites docs/validation.md
 	STERNA_TRACES=$(TRACES) $(BIN)/python -m benchmarks.validate docs/validation.md
+
+crds: $(STAMP) ## rewrite deploy/crds from the models
+	$(BIN)/sterna crds --into deploy/crds
+
+manifests: crds $(CLUSTER) ## rewrite deploy/sterna.yaml and the table of rights in docs/install.md
+	deploy/render/build.sh $(OUT)/render
+	deploy/render/manifests.sh $(OUT)/render
+	$(BIN)/python -m tests.deploy.rbac | $(BIN)/python -m sterna.interfaces.reference --fill docs/install.md rights
 
 .PHONY: readme-demo
 readme-demo: $(STAMP) # the README's picture
