@@ -17,6 +17,12 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    # ours, which the kinds of others do not have; `OURS` below
+    ADMITTED = "Admitted"  # it has its places
+    GANG_READY = "GangReady"  # everybody it should hold is there and ready
+    RESIZING = "Resizing"
+    MIGRATING = "Migrating"
+    PREEMPTED = "Preempted"  # it had to let go of everything, and waits to go on
 
 
 class Status(StrEnum):
@@ -41,6 +47,13 @@ class Condition(NamedTuple):
 Conditions = tuple[Condition, ...]
 
 TERMINAL = frozenset({ConditionType.SUCCEEDED, ConditionType.FAILED})
+OURS = (
+    ConditionType.ADMITTED,
+    ConditionType.GANG_READY,
+    ConditionType.RESIZING,
+    ConditionType.MIGRATING,
+    ConditionType.PREEMPTED,
+)
 
 # What a condition does to others when it becomes True. TFJob leaves Restarting as it was when a job ends; we do not,
 # because a finished job that claims to be restarting misleads whoever waits for it.

@@ -38,11 +38,12 @@ def _quantity(parse: Callable[..., int]) -> Callable[[Any], int]:
     return check
 
 
+QUANTITY_PATTERN = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$"
 _QUANTITY_SCHEMA = WithJsonSchema(
     {
         "type": ["string", "number"],
         "minimum": 0,
-        "pattern": r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$",
+        "pattern": QUANTITY_PATTERN,
         "maxLength": 64,
         "description": 'a Kubernetes quantity: 2, "0.5", "500m", "16Gi"; rounded up where it is not exact',
     }

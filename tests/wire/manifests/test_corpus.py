@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml
 
-from sterna.wire.manifests import read_manifests
+from sterna.wire.manifests import read_manifests, read_migration
 from tests.wire.manifests.golden import as_text
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.yaml"))
@@ -43,12 +44,16 @@ def test_all_of_them_in_one_text_are_cut_apart_without_a_change():
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_that_is_shipped_can_be_read(path):
-    assert read_manifests(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    moves = [body for body in yaml.safe_load_all(text) if body and body["kind"] == "Migration"]
+    assert [read_migration(move) for move in moves] or read_manifests(text)
 
 
 def test_every_example_of_the_page_can_be_read_and_is_of_a_kind_of_its_own():
     blocks = [block.split("```")[0] for block in PAGE.read_text(encoding="utf-8").split("```yaml\n")[1:]]
-    workloads = [document.workload for block in blocks for document in read_manifests(block)]
+    moves, jobs = blocks[-1:], blocks[:-1]
+    assert [read_migration(yaml.safe_load(move)).job for move in moves] == ["digits"]
+    workloads = [document.workload for block in jobs for document in read_manifests(block)]
     assert {(workload.api_version, workload.kind) for workload in workloads} >= {
         ("kubeflow.org/v1", "TFJob"),
         ("kubeflow.org/v1", "PyTorchJob"),

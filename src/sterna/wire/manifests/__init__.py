@@ -1,6 +1,7 @@
 """Manifests as people give them to Kubernetes, read into workloads; every problem of a file is reported at once."""
 
-from sterna.wire.manifests.reading import ManifestDocument, read_manifests
+from sterna.wire.manifests.migration import read_migration
+from sterna.wire.manifests.reading import ManifestDocument, read_manifests, workload_of_object
 from sterna.wire.manifests.runnable import require_runnable
 
-__all__ = ["ManifestDocument", "read_manifests", "require_runnable"]
+__all__ = ["ManifestDocument", "read_manifests", "read_migration", "require_runnable", "workload_of_object"]

@@ -11,7 +11,10 @@ from sterna.wire.fields import COUNT_MAX
 from sterna.wire.manifests.findings import Findings, Path
 from sterna.wire.manifests.pods import RESOURCES, PodAt
 
-_KUBESHARE = ("kubeshare/gpu_request", "kubeshare/gpu_limit", "kubeshare/gpu_mem")
+KUBESHARE = ("kubeshare/gpu_request", "kubeshare/gpu_limit", "kubeshare/gpu_mem")
+_SHARES = f"the annotations {', '.join(KUBESHARE)} of the template"
+_OWN_WORDS = ("gpu", "gpuMemory")  # resources that Kubernetes has no name for
+_CARDS = ("nvidia.com/gpu", "amd.com/gpu")
 _MAX = AMOUNT_MAX // COUNT_MAX  # of one replica, so that no sum over a job overflows; some 90 TB of memory
 
 
@@ -47,6 +50,10 @@ def _check_each(requests: dict[str, Quantity], limits: dict[str, Quantity], path
         for name, quantity in amounts.items():
             if name in RESOURCES and _too_much(name, quantity):
                 findings.wrong((*path, key, name), quantity, "less: no machine has as much")
+            elif findings.for_pods and name in _OWN_WORDS:
+                findings.wrong((*path, key, name), quantity, f"nvidia.com/gpu in a cluster, or a share: {_SHARES}")
+            elif findings.for_pods and name in _CARDS and exact(quantity).denominator > 1:
+                findings.wrong((*path, key, name), quantity, f"whole cards in a cluster; a share is said by {_SHARES}")
     for name, quantity in requests.items():
         if name in limits and exact(quantity) > exact(limits[name]):
             findings.wrong((*path, "requests", name), quantity, f"at most the limit ({limits[name]})")
@@ -62,24 +69,24 @@ def _too_much(name: str, quantity: Quantity) -> bool:
 def _kubeshare(pod: PodAt, findings: Findings) -> Resources | None:
     """A share of one card by annotation: what is guaranteed, the most, and memory. All three or none."""
     written = pod.template.metadata.annotations
-    if not any(key in written for key in _KUBESHARE):
+    if not any(key in written for key in KUBESHARE):
         return None
     path = pod.annotations_path
     numbers: list[int] = []
-    for key in _KUBESHARE:
+    for key in KUBESHARE:
         try:
             numbers.append((memory_bytes if key.endswith("mem") else gpu_milli)(written[key]))
         except KeyError:
-            findings.wrong((*path, key), None, f"a value: {', '.join(_KUBESHARE)} go together")
+            findings.wrong((*path, key), None, f"a value: {', '.join(KUBESHARE)} go together")
         except InvalidRequest as error:
             findings.wrong((*path, key), written[key], error.expected)
-    if len(numbers) < len(_KUBESHARE):
+    if len(numbers) < len(KUBESHARE):
         return NOTHING
     share, most, memory = numbers
     if most > WHOLE_GPU_MILLI:
-        findings.wrong((*path, _KUBESHARE[1]), written[_KUBESHARE[1]], "at most 1.0, a whole card")
+        findings.wrong((*path, KUBESHARE[1]), written[KUBESHARE[1]], "at most 1.0, a whole card")
     elif share > most:
-        findings.wrong((*path, _KUBESHARE[0]), written[_KUBESHARE[0]], f"at most gpu_limit ({written[_KUBESHARE[1]]})")
+        findings.wrong((*path, KUBESHARE[0]), written[KUBESHARE[0]], f"at most gpu_limit ({written[KUBESHARE[1]]})")
     elif memory > _MAX:
-        findings.wrong((*path, _KUBESHARE[2]), written[_KUBESHARE[2]], "less: no card has as much")
+        findings.wrong((*path, KUBESHARE[2]), written[KUBESHARE[2]], "less: no card has as much")
     return Resources(gpu_milli=share, gpu_bytes=memory)

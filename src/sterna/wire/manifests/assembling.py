@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role
 from sterna.model.workload import CleanUp, Contract, RoleTemplate, RunPolicy, Success, Workload
+from sterna.wire.manifests.amounts import KUBESHARE
 from sterna.wire.manifests.findings import Findings, Path, shown
 from sterna.wire.manifests.job_shapes import FlatRunPolicy, JobShape, Metadata, RunPolicyBody
-from sterna.wire.manifests.pods import PodAt
+from sterna.wire.manifests.pods import PodAt, mounts_of
 from sterna.wire.manifests.shapes import meant
 from sterna.wire.manifests.sizes import Bounds
 from sterna.wire.manifests.where import Where, where_of
@@ -17,12 +19,13 @@ from sterna.wire.manifests.where import Where, where_of
 OURSELVES = "sterna.dev/sterna"  # as managedBy: no other than the name left out
 ANNOTATIONS = (
     *("min-workers", "max-workers", "workers-step", "category", "epochs", "accelerator", "priority", "contract"),
-    "chief-in-ps",
+    *("chief-in-ps", "checkpoint-dir"),
 )
+DRAGON_KUBESHARE = "DRAGON_KUBESHARE"
 NAME_MAX = 63  # of a pod and its service, by DNS
 PRIORITY_MAX = 10**9
 
-_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")  # of a job, and of the services that are named after it
 _COMPLETED = "abcde"  # as long as what an engine adds to generateName
 _STAMP = re.compile(r"-\d{8}-\d{6}(?:-\d+)?$")  # what Voda's `create` puts behind a name
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
@@ -87,6 +90,8 @@ def workload_of(
     )
     _check_names(workload, findings)
     _check_annotations(metadata, findings)
+    _check_checkpoints(metadata, pods[-1], findings)
+    _check_kubeshare(metadata, pods, findings)
     return workload
 
 
@@ -183,7 +188,7 @@ def _check_names(workload: Workload, findings: Findings) -> None:
     expected = 'lower-case letters, digits and "-", beginning with a letter'
     name = f"{workload.name}{_COMPLETED}" if workload.name.endswith("-") else workload.name
     for key, text in (("name", name), ("namespace", workload.namespace)):
-        if not _NAME.fullmatch(text) or len(text) > NAME_MAX:
+        if not NAME.fullmatch(text) or len(text) > NAME_MAX:
             findings.wrong(("metadata", key), text or None, f"{expected}, at most {NAME_MAX} characters")
             return
     counts = [(t, workload.workers_max if t.role is Role.WORKER else t.replicas) for t in workload.roles]
@@ -199,3 +204,30 @@ def _check_annotations(metadata: Metadata, findings: Findings) -> None:
         domain, _, name = key.partition("/")
         if domain == "sterna.dev" and name not in ANNOTATIONS and (likely := meant(name, ANNOTATIONS)):
             findings.wrong(("metadata", "annotations", key), key, f'did you mean "sterna.dev/{likely}"?')
+
+
+def _check_checkpoints(metadata: Metadata, pod: PodAt, findings: Findings) -> None:
+    """Processes have a directory of the engine's. In a cluster it is the author's, in a volume that outlives pods."""
+    text = _annotation(metadata, "checkpoint-dir")
+    if text is None:
+        return
+    path = ("metadata", "annotations", "sterna.dev/checkpoint-dir")
+    directory = PurePosixPath(text)
+    if not directory.is_absolute() or ".." in directory.parts or "\0" in text:
+        findings.wrong(path, text, "an absolute path inside a volume of the workers, like /checkpoints")
+    elif not any(directory.is_relative_to(mounted) for mounted in mounts_of(pod)):
+        findings.warn(path, f"no volume of the workers is mounted at {text} or above: checkpoints end with their pod")
+
+
+def _check_kubeshare(metadata: Metadata, pods: Sequence[PodAt], findings: Findings) -> None:
+    """The word that chose one of DRAGON's two operators. Shares are counted with or without it, beside whole GPUs."""
+    shared = any(key in pod.template.metadata.annotations for pod in pods for key in KUBESHARE)
+    match metadata.annotations.get(DRAGON_KUBESHARE):
+        case None | "false":
+            pass
+        case "true" if shared:
+            pass
+        case "true":
+            findings.warn(("metadata", "annotations", DRAGON_KUBESHARE), f"no template has {', '.join(KUBESHARE)}")
+        case text:
+            findings.wrong(("metadata", "annotations", DRAGON_KUBESHARE), text, '"true" or "false"')

@@ -17,13 +17,17 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class Findings:
-    """Of one document."""
+    """Of one document, by whose name each begins; one that stands alone needs none.
 
-    def __init__(self, document: str) -> None:
+    Read `for_pods` it must do without words that only the process runner understands.
+    """
+
+    def __init__(self, document: str, *, for_pods: bool = False) -> None:
+        self.for_pods = for_pods
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
         self.aside: list[str] = []  # what the process runner leaves out, and Kubernetes does
-        self._document = document
+        self._before = f"{document}: " if document else ""
         self._unread: list[Path] = []
 
     def unread(self, path: Path, value: object, expected: str) -> None:
@@ -36,13 +40,13 @@ class Findings:
         """Something that can be read and will not do. `given` are the places it was compared with."""
         follows = any(_touch(mine, theirs) for mine in (path, *given) for theirs in self._unread)
         if not follows and len(self.problems) < PROBLEMS_MAX:
-            self.problems.append(Problem(f"{self._document}: {shown(path) or 'all of it'}", value, expected))
+            self.problems.append(Problem(f"{self._before}{shown(path) or 'all of it'}", value, expected))
 
     def warn(self, path: Path, text: str) -> None:
-        self.warnings.append(f"{self._document}: {shown(path)}: {text}")
+        self.warnings.append(f"{self._before}{shown(path)}: {text}")
 
     def set_aside(self, path: Path, text: str) -> None:
-        self.aside.append(f"{self._document}: {shown(path)}: {text}")
+        self.aside.append(f"{self._before}{shown(path)}: {text}")
 
 
 def shown(path: Path) -> str:

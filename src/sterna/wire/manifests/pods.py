@@ -13,6 +13,7 @@ from sterna.model.errors import InvalidRequest
 from sterna.model.nodes import Effect
 from sterna.model.quantities import Quantity, exact
 from sterna.model.workload import RestartPolicy
+from sterna.wire.fields import QUANTITY_PATTERN
 from sterna.wire.manifests.findings import Path
 from sterna.wire.manifests.shapes import OpenShape, refuse_keys, words
 
@@ -20,6 +21,8 @@ RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "gpu", "gpuMemory
 _OTHER_RESOURCES = ("ephemeral-storage", "storage")
 _SECONDS_MAX = 10 * 365 * 24 * 3600
 _MANY = 100  # containers, ports, ...: more is nobody's pod
+# Of no type, because a pod takes 0.5 as well, which Kubernetes' "int or string" refuses.
+QUANTITY_SCHEMA = {"x-kubernetes-preserve-unknown-fields": True, "minimum": 0, "pattern": QUANTITY_PATTERN}
 
 
 def _no_zero_byte(text: str) -> str:
@@ -52,7 +55,7 @@ Policy = Annotated[RestartPolicy, Field(strict=False)]
 _QuantityText = Annotated[
     Quantity,
     PlainValidator(_quantity),
-    WithJsonSchema({"x-kubernetes-int-or-string": True, "description": 'a quantity: 2, "0.5", "500m", "16Gi"'}),
+    WithJsonSchema(QUANTITY_SCHEMA),
 ]
 Amounts = Annotated[dict[str, _QuantityText], BeforeValidator(_resource_names)]
 
@@ -132,6 +135,12 @@ class ContainerResources(OpenShape):
     requests: Amounts = Field(default_factory=dict)
 
 
+class VolumeMount(OpenShape):
+    foreign = words("mountPropagation name readOnly recursiveReadOnly subPath subPathExpr")
+
+    mount_path: Text = ""
+
+
 class Container(OpenShape):
     foreign = words(
         "imagePullPolicy livenessProbe readinessProbe resizePolicy restartPolicy restartPolicyRules "
@@ -149,7 +158,7 @@ class Container(OpenShape):
     resources: ContainerResources = ContainerResources()
     lifecycle: Lifecycle = Lifecycle()
     ports: list[ContainerPort] = Field(default_factory=list, max_length=_MANY)
-    volume_mounts: list[Any] = Field(default_factory=list)
+    volume_mounts: list[VolumeMount] = Field(default_factory=list)
 
 
 class Operator(StrEnum):
@@ -161,9 +170,9 @@ class PodToleration(OpenShape):
     foreign = frozenset({"tolerationSeconds"})
 
     key: Text = ""
-    operator: Annotated[Operator, Field(strict=False)] = Operator.EQUAL
+    operator: Annotated[Operator, Field(strict=False), BeforeValidator(lambda word: word or "Equal")] = Operator.EQUAL
     value: Text = ""
-    effect: Annotated[Effect, Field(strict=False)] | None = None
+    effect: Annotated[Effect | None, Field(strict=False), BeforeValidator(lambda word: word or None)] = None
 
 
 class Requirement(OpenShape):
@@ -242,3 +251,8 @@ class PodAt(NamedTuple):
     @property
     def annotations_path(self) -> Path:
         return (*self.path[:-1], "metadata", "annotations")
+
+
+def mounts_of(pod: PodAt) -> list[str]:
+    """Where its containers have volumes."""
+    return [mount.mount_path for container in pod.template.spec.containers for mount in container.volume_mounts]

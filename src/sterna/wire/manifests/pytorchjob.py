@@ -35,7 +35,13 @@ def _processes(value: Any) -> int | str:
     return checked
 
 
-Processes = Annotated[int | str, PlainValidator(_processes), WithJsonSchema({"x-kubernetes-int-or-string": True})]
+_PROCESSES_SCHEMA = {
+    "x-kubernetes-int-or-string": True,
+    "minimum": 1,
+    "maximum": PROCESSES_MAX,
+    "pattern": "^(auto|gpu|cpu|0*[1-9][0-9]{0,3})$",
+}
+Processes = Annotated[int | str, PlainValidator(_processes), WithJsonSchema(_PROCESSES_SCHEMA)]
 
 
 class PyTorchReplicas(Shape):

@@ -1,4 +1,4 @@
-"""The door for manifests: text in, workloads out, or everything that is wrong with it."""
+"""The door for manifests: text or stored objects in, workloads out, or everything that is wrong with them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from sterna.wire.manifests.documents import VALUES_IN_ALL_MAX, VALUES_MAX, Cut, 
 from sterna.wire.manifests.elasticjob import ElasticJob, workload_of_elasticjob
 from sterna.wire.manifests.findings import PROBLEMS_MAX, Findings
 from sterna.wire.manifests.mpijob import MPIJobV1, MPIJobV2, workload_of_mpijob
+from sterna.wire.manifests.objects import object_text, object_values, version_meant
 from sterna.wire.manifests.pytorchjob import PyTorchJob, workload_of_pytorchjob
 from sterna.wire.manifests.shapes import Shape, examined, meant
 from sterna.wire.manifests.tfjob import TFJob, workload_of_tfjob
@@ -68,6 +69,27 @@ def read_manifests(text: str | bytes) -> tuple[ManifestDocument, ...]:
     if problems:
         raise InvalidDocument(problems)
     return tuple(documents)
+
+
+def workload_of_object(document: Mapping[str, Any]) -> ManifestDocument:
+    """A job as the API server has it. `InvalidDocument` with all its problems, whose paths begin at the object.
+
+    Its text is what its author wrote of it, as JSON.
+    """
+    findings = Findings("", for_pods=True)
+    value = object_values(document, findings, values_max=VALUES_MAX)
+    if value.get("kind") == "MPIJob":
+        value["apiVersion"] = version_meant(document)
+    workload = _workload(value, findings)
+    if workload is None or findings.problems:
+        raise InvalidDocument(findings.problems)
+    return ManifestDocument(
+        index=1,
+        text=object_text(value),
+        workload=workload,
+        warnings=tuple(findings.warnings),
+        aside=tuple(findings.aside),
+    )
 
 
 def _value(part: Cut, findings: Findings, *, values_max: int) -> Any:

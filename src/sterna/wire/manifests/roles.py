@@ -41,7 +41,7 @@ def template_of(part: Part, findings: Findings, *, main: str | None, image_requi
     index = _main_index(part, findings, main)
     containers = part.pod.template.spec.containers
     for number, container in enumerate(containers):
-        if image_required and not container.image:
+        if not container.image and (image_required or findings.for_pods):
             expected = "an image: Kubernetes needs one (processes do not use it, so any will do there)"
             findings.wrong((*part.pod.container_path(number), "image"), container.image, expected)
     _leave_out(part, index, findings)
