@@ -116,7 +116,9 @@ class Ring:
     def __enter__(self):
         address = (os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "29400")))
         if self._world_size > 1 and self._rank == 0:
-            with socket.create_server(address) as server:
+            # in a cluster the name of this very worker may not yet be known to its own name server
+            here = address if address[0] == "127.0.0.1" else ("", address[1])
+            with socket.create_server(here) as server:
                 server.settimeout(60)
                 self._peers = [server.accept()[0] for _ in range(self._world_size - 1)]
         elif self._world_size > 1:

@@ -40,7 +40,8 @@ def test_a_worker_reads_what_the_engine_set():
 
 
 def test_every_variable_is_in_the_list_by_which_engines_clean_an_environment():
-    assert set(given(standby=True, gang=False, signals=True)) == set(STERNA_VARIABLES)
+    everything = given(standby=True, gang=False, signals=True, termination_log="/dev/termination-log", grace_s=30)
+    assert set(everything) == set(STERNA_VARIABLES)
     assert set(given()) < set(STERNA_VARIABLES)
 
 
@@ -78,3 +79,37 @@ def test_outside_sterna(environment, expected):
 def test_nonsense_is_named(changes, message):
     with pytest.raises(BadEnvironment, match=message):
         WorkerIdentity.from_environment({**given(), **changes})
+
+
+def test_on_kubernetes_there_is_no_engine_nearby_and_a_container_that_ends():
+    environment = given(wake=None, checkpoint_dir=None, termination_log="/dev/termination-log", grace_s=30.0)
+    assert environment["STERNA_GRACE_S"] == "30"
+    identity = WorkerIdentity.from_environment(environment)
+    assert (identity.wake, identity.checkpoint_dir) == (None, None)
+    assert (identity.termination_log, identity.grace_s) == (Path("/dev/termination-log"), 30.0)
+    assert identity.inside
+
+
+@pytest.mark.parametrize(
+    ("torchrun", "expected"),
+    [
+        pytest.param({}, (False, 120.0), id="without torchrun"),
+        pytest.param({"TORCHELASTIC_RUN_ID": "r", "PET_NNODES": "1:4"}, (True, 30.0), id="its agent kills after 30 s"),
+        pytest.param({"TORCHELASTIC_RUN_ID": "r", "PET_NNODES": "4"}, (False, 30.0), id="whose members stay the same"),
+        pytest.param({"PET_NNODES": "1:4"}, (False, 120.0), id="the agent itself trains nothing"),
+        pytest.param(
+            {"TORCHELASTIC_RUN_ID": "r", "PET_NNODES": "1:4", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "100"},
+            (True, 100.0),
+            id="its agent was told to wait longer",
+        ),
+    ],
+)
+def test_who_comes_and_goes_alone_and_how_much_time_there_is(torchrun, expected):
+    identity = WorkerIdentity.from_environment({**given(grace_s=120), **torchrun})
+    assert (identity.elastic, identity.grace_s) == expected
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])
+def test_a_grace_period_that_is_none_is_named(text):
+    with pytest.raises(BadEnvironment, match=r"STERNA_GRACE_S is '.*'; expected a number of seconds"):
+        WorkerIdentity.from_environment({**given(), "STERNA_GRACE_S": text})

@@ -8,11 +8,13 @@ Files are the truth. A datagram carries nothing but "look again"; losing one cos
 """
 
 from sterna.protocol.environment import STERNA_VARIABLES, BadEnvironment, WorkerIdentity, worker_environment
+from sterna.protocol.lastword import LAST_WORD_BYTES_MAX, write_last_word
 from sterna.protocol.mailbox import read_orders, read_status, write_orders, write_status
 from sterna.protocol.messages import CommittedCheckpoint, Order, Orders, Phase, Status
 from sterna.protocol.wake import WakeSocket, wake_engine, wake_worker
 
 __all__ = [
+    "LAST_WORD_BYTES_MAX",
     "STERNA_VARIABLES",
     "BadEnvironment",
     "CommittedCheckpoint",
@@ -27,6 +29,7 @@ __all__ = [
     "wake_engine",
     "wake_worker",
     "worker_environment",
+    "write_last_word",
     "write_orders",
     "write_status",
 ]

@@ -5,6 +5,7 @@ there after a rendezvous. Its restart count does not tell launches apart (it sta
 differs between agents), so nothing here is an identity of a launch: ranks find each other by other means.
 """
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +19,17 @@ WORLD_SIZE = "STERNA_WORLD_SIZE"
 INCARNATION = "STERNA_INCARNATION"  # raised each time the whole gang is started anew
 CHECKPOINT_DIR = "STERNA_CHECKPOINT_DIR"
 MAILBOX = "STERNA_MAILBOX"  # its presence is what "inside Sterna" means
-WAKE = "STERNA_WAKE"  # path of the engine's datagram socket
+WAKE = "STERNA_WAKE"  # path of the engine's datagram socket; absent where no engine shares a machine with the worker
 STANDBY = "STERNA_STANDBY"  # "1": a warm replacement, on hold until ordered to run
 GANG = "STERNA_GANG"  # "0": the ranks train independently of each other (parameter server) and agree on nothing
 SIGNALS = "STERNA_SIGNALS"  # "1": SIGTERM counts as an order to stop, as if the program had asked to listen for it
+TERMINATION_LOG = "STERNA_TERMINATION_LOG"  # file that holds the worker's last word once its container is gone
+GRACE_S = "STERNA_GRACE_S"  # seconds between SIGTERM and SIGKILL, the pod's terminationGracePeriodSeconds
 
-STERNA_VARIABLES = (JOB, WORKER, RANK, WORLD_SIZE, INCARNATION, CHECKPOINT_DIR, MAILBOX, WAKE, STANDBY, GANG, SIGNALS)
+STERNA_VARIABLES = (
+    JOB, WORKER, RANK, WORLD_SIZE, INCARNATION, CHECKPOINT_DIR, MAILBOX, WAKE, STANDBY, GANG, SIGNALS, TERMINATION_LOG,
+    GRACE_S,
+)  # fmt: skip
 
 
 class BadEnvironment(ValueError):
@@ -37,12 +43,14 @@ def worker_environment(
     rank: int,
     world_size: int,
     incarnation: int,
-    checkpoint_dir: str | os.PathLike[str],
+    checkpoint_dir: str | os.PathLike[str] | None,
     mailbox: str | os.PathLike[str],
-    wake: str | os.PathLike[str],
+    wake: str | os.PathLike[str] | None = None,
     standby: bool = False,
     gang: bool = True,
     signals: bool = False,
+    termination_log: str | os.PathLike[str] | None = None,
+    grace_s: float | None = None,
 ) -> dict[str, str]:
     """The variables an engine gives to one worker. Those that are off are absent, not empty."""
     environment = {
@@ -51,10 +59,13 @@ def worker_environment(
         RANK: str(rank),
         WORLD_SIZE: str(world_size),
         INCARNATION: str(incarnation),
-        CHECKPOINT_DIR: os.fspath(checkpoint_dir),
         MAILBOX: os.fspath(mailbox),
-        WAKE: os.fspath(wake),
     }
+    for name, path in ((CHECKPOINT_DIR, checkpoint_dir), (WAKE, wake), (TERMINATION_LOG, termination_log)):
+        if path is not None:
+            environment[name] = os.fspath(path)
+    if grace_s is not None:
+        environment[GRACE_S] = f"{grace_s:g}"
     if standby:
         environment[STANDBY] = "1"
     if not gang:
@@ -76,11 +87,14 @@ class WorkerIdentity:
     incarnation: int = 0
     checkpoint_dir: Path | None = None  # None: there is nowhere to keep checkpoints
     mailbox: Path | None = None
-    wake: Path | None = None
+    wake: Path | None = None  # None: there is no engine on this machine, so nobody but SIGTERM gives orders
     standby: bool = False
     gang: bool = True
     signals: bool = False
+    termination_log: Path | None = None
+    grace_s: float | None = None  # None: nobody said how long a stop may take
     run_id: str = ""  # torchrun's, the same for all its members
+    elastic: bool = False  # under a torchrun whose members come and go: to stop is for those who are told, not for all
 
     @property
     def inside(self) -> bool:
@@ -108,7 +122,10 @@ class WorkerIdentity:
             standby=given.get(STANDBY) == "1",
             gang=given.get(GANG) != "0",
             signals=given.get(SIGNALS) == "1",
+            termination_log=_path(given, TERMINATION_LOG) if inside else None,
+            grace_s=_grace_s(given) if inside else None,
             run_id=given.get("TORCHELASTIC_RUN_ID", ""),
+            elastic=bool(given.get("TORCHELASTIC_RUN_ID")) and ":" in given.get("PET_NNODES", ""),
         )
 
 
@@ -122,6 +139,28 @@ def _number(given: Mapping[str, str], *names: str, default: int, lowest: int) ->
             return int(text)
         raise BadEnvironment(f"{name} is {text!r}; expected a whole number of at least {lowest}")
     return default
+
+
+def _grace_s(given: Mapping[str, str]) -> float | None:
+    """torchrun's agent kills its children by its own clock, which by default allows them 30 s."""
+    grace_s = _seconds(given, GRACE_S)
+    if grace_s is None or not given.get("TORCHELASTIC_RUN_ID"):
+        return grace_s
+    agents_s = _seconds(given, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT")
+    return min(grace_s, 30.0 if agents_s is None else agents_s)
+
+
+def _seconds(given: Mapping[str, str], name: str) -> float | None:
+    text = given.get(name)
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise BadEnvironment(f"{name} is {text!r}; expected a number of seconds of at least 0")
+    return seconds
 
 
 def _path(given: Mapping[str, str], name: str) -> Path | None:

@@ -74,7 +74,12 @@ class CommittedCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A worker's latest word about itself. All `_mono_s` are CLOCK_MONOTONIC: comparable on one machine and boot."""
+    """A worker's latest word about itself.
+
+    All `_mono_s` are CLOCK_MONOTONIC: comparable on one machine and boot, meaningless elsewhere. The `_wall_s` are the
+    worker's own clock in seconds since 1970, told only in a last word: for people to read, never to order things by.
+    What a stop has made durable is `checkpoint.step`; `step` may be further on, if the save failed.
+    """
 
     pid: int
     phase: Phase
@@ -93,13 +98,35 @@ class Status:
     load_s: float | None = None
     checkpoint: CommittedCheckpoint | None = None
     samples: int | None = None  # of the declared order, since the job's beginning; None: no order was declared
+    first_step_wall_s: float | None = None
+    stopped_wall_s: float | None = None  # when it ended its latest step
     problem: str | None = None  # what a user should know; None: all is well
 
     def to_json(self) -> str:
+        return json.dumps(self._body())
+
+    def to_compact_json(self, *, bytes_max: int) -> str:
+        """The same, read by the same `from_json`, in few bytes. What does not fit is left out: metrics first, those
+        reported last before the others, then the end of the problem."""
+        body = {name: value for name, value in self._body().items() if value is not None and value != {}}
+        metrics = body.pop("metrics", {})
+        text = _compact(body)
+        if len(text) > bytes_max and self.problem is not None:
+            room = bytes_max - (len(text) - len(_compact(self.problem)))
+            text = _compact({**body, "problem": _shortened(self.problem, bytes_max=room)})
+        kept = text
+        for count in range(1, len(metrics) + 1):
+            longer = f"{text[:-1]},{_compact({'metrics': dict(list(metrics.items())[:count])})[1:]}"
+            if len(longer) > bytes_max:
+                break
+            kept = longer
+        return kept
+
+    def _body(self) -> dict[str, Any]:
         body = asdict(self)
         # JSON has no NaN or infinity: a diverged loss is reported as text and read back as the number it was
         body["metrics"] = {name: value if math.isfinite(value) else str(value) for name, value in self.metrics.items()}
-        return json.dumps(body)
+        return body
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self | None:
@@ -123,10 +150,25 @@ class Status:
                 load_s=_number_or_none(body.get("load_s")),
                 checkpoint=_checkpoint_or_none(body.get("checkpoint")),
                 samples=_whole_or_none(body.get("samples")),
+                first_step_wall_s=_number_or_none(body.get("first_step_wall_s")),
+                stopped_wall_s=_number_or_none(body.get("stopped_wall_s")),
                 problem=_text_or_none(body.get("problem")),
             )
         except (KeyError, ValueError, OverflowError):
             return None
+
+
+def _compact(body: object) -> str:
+    return json.dumps(body, separators=(",", ":"))  # ASCII only: as many bytes as characters
+
+
+def _shortened(text: str, *, bytes_max: int) -> str:
+    """As much from its beginning as makes no more than so many bytes of JSON."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if len(_compact(text[:middle])) <= bytes_max else (low, middle - 1)
+    return text[:low]
 
 
 def _object(text: str | bytes) -> Mapping[str, Any]:

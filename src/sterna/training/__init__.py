@@ -16,6 +16,7 @@ torch, TensorFlow and NumPy are recognised when the program already uses them, a
 
 from sterna.training.attaching import attach
 from sterna.training.errors import (
+    MembersLeft,
     Mismatch,
     NotEverybodyCame,
     RestoreFailed,
@@ -27,6 +28,7 @@ from sterna.training.run import Restored, Run
 from sterna.training.shards import Shards
 
 __all__ = [
+    "MembersLeft",
     "Mismatch",
     "NotEverybodyCame",
     "RestoreFailed",

@@ -1,7 +1,7 @@
 """Ranks coming to a common step, by the rules of `cut` over a `Board`. A world of one agrees with itself at once."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sterna.training.board import Board
@@ -15,8 +15,16 @@ _LOOKS_BEFORE_MOVING = 3  # a rank that has posted its boundary reads the cut wi
 class Agreement(Protocol):
     """What a step boundary asks of it."""
 
-    def at_boundary(self, boundary: int, want: Kind) -> Cut | None:
-        """The cut at which everybody stands now, or None: train on. May wait for others, never before the cut."""
+    @property
+    def absent(self) -> Sequence[int]:
+        """Rank 0 only: ranks that had ended before the latest cut, and so bring no part of a checkpoint to it."""
+
+    def at_boundary(self, boundary: int, want: Kind, until_s: float | None = None) -> Cut | None:
+        """The cut at which everybody stands now, or None: train on. May wait for others, never before the cut.
+
+        No longer than `until_s` (monotonic) where this rank has to be gone by then: a cut that has not come about is
+        given up, while running out of patience is an error.
+        """
 
     def here(self, boundary: int) -> Cut:
         """The cut at this very boundary, which all ranks ask for: their programs said "save now"."""
@@ -34,10 +42,12 @@ class Agreement(Protocol):
 class Alone:
     """A world of one rank, or a rank that trains independently."""
 
+    absent: Sequence[int] = ()
+
     def __init__(self) -> None:
         self._cuts = 0
 
-    def at_boundary(self, boundary: int, want: Kind) -> Cut | None:
+    def at_boundary(self, boundary: int, want: Kind, until_s: float | None = None) -> Cut | None:
         if want is Kind.NOTHING:
             return None
         self._cuts += 1
@@ -64,8 +74,9 @@ class Chief:
         self._board = board
         self._patience_s = patience_s
         self._cut = NO_CUT
+        self.absent: Sequence[int] = ()
 
-    def at_boundary(self, boundary: int, want: Kind) -> Cut | None:
+    def at_boundary(self, boundary: int, want: Kind, until_s: float | None = None) -> Cut | None:
         others = self._board.others()
         want = max((want, *(seat.wants for seat in others)))
         if self._cut.state is State.OPEN:
@@ -75,13 +86,15 @@ class Chief:
         elif not self._write(opened(self._cut, want, boundary=boundary, others=others)):
             return None
         if self._is_at(boundary):
-            self._stand_at(boundary)
+            self._stand_at(boundary, until_s)
         return self._cut if self._cut.state is State.FINAL and self._cut.step == boundary else None
 
-    def _stand_at(self, boundary: int) -> None:
+    def _stand_at(self, boundary: int, until_s: float | None) -> None:
         looks = 0
-        for in_time in _waiting(self._patience_s):
-            after = settled(self._cut, self._board.others())
+        for in_time in _waiting(self._patience_s, until_s):
+            others = self._board.others()
+            after = settled(self._cut, others)
+            self.absent = [rank for rank, seat in enumerate(others, start=1) if seat.done]
             looks = looks + 1 if after.step > self._cut.step else 0
             if after.state is not State.OPEN or looks >= _LOOKS_BEFORE_MOVING:
                 self._write(after)
@@ -130,15 +143,17 @@ class Chief:
 class Member:
     """Any other rank's side: says where it is and does as the cut says."""
 
+    absent: Sequence[int] = ()
+
     def __init__(self, board: Board, *, patience_s: float) -> None:
         self._board = board
         self._patience_s = patience_s
         self._over = 0  # id of the newest cut that is behind us, taken or void
         self._seat = Seat(boundary=-1, knows=0)
 
-    def at_boundary(self, boundary: int, want: Kind) -> Cut | None:
+    def at_boundary(self, boundary: int, want: Kind, until_s: float | None = None) -> Cut | None:
         self._sit(Seat(boundary, self._seat.knows, wants=want))
-        for in_time in _waiting(self._patience_s):
+        for in_time in _waiting(self._patience_s, until_s):
             cut = self._board.cut()
             if cut.id == self._over:
                 return None
@@ -149,6 +164,8 @@ class Member:
             if boundary < cut.step:
                 return None
             if not in_time:
+                if until_s is not None and time.monotonic() >= until_s:
+                    return None
                 raise NotEverybodyCame(
                     f"waited {self._patience_s:.0f} s at step {boundary} for rank 0 to say whether all ranks are there"
                 )
@@ -198,10 +215,12 @@ class Member:
         self._board.close()
 
 
-def _waiting(patience_s: float) -> Iterator[bool]:
+def _waiting(patience_s: float, until_s: float | None = None) -> Iterator[bool]:
     """Pauses between looks, growing. True as long as there is patience left; whoever goes on then looks for ever."""
-    until, wait_s = time.monotonic() + patience_s, _FIRST_WAIT_S
+    last_s, wait_s = time.monotonic() + patience_s, _FIRST_WAIT_S
+    if until_s is not None:
+        last_s = min(last_s, until_s)
     while True:
-        yield time.monotonic() < until
+        yield time.monotonic() < last_s
         time.sleep(wait_s)
         wait_s = min(wait_s * 1.5, _LONGEST_WAIT_S)

@@ -3,18 +3,26 @@
 Every record has one writer. It is overwritten in place and carries a checksum: a reader that catches it half-written
 takes it as not yet written. A look costs about a microsecond, which is why this is not a file per message. Where the
 disk fails, what was read last stands and writes say that they did not happen: training is worth more than agreeing.
+
+On a file system of several machines (NFS) an open file may show for a minute what its machine has in its cache: there
+records are written through, which also keeps them from being written together with a neighbour's old one, and the file
+is opened anew every so often, which is when such file systems promise to look at the server. The rules of `cut` bear
+readers that are behind: what they have not yet seen makes them wait, or the cut move, and never agree on two steps.
 """
 
 import os
 import struct
+import time
 import zlib
 from pathlib import Path
 
 from sterna.training.cut import NO_CUT, Cut, Kind, Seat, State
+from sterna.training.file_systems import shared_between_machines
 
 _FIELDS = struct.Struct("<qiBBH")
 _RECORD_BYTES = _FIELDS.size + 4
 _ARRIVED, _STANDING, _DONE = 1, 2, 4
+_OPEN_ANEW_S = 0.2
 
 
 class Board:
@@ -24,7 +32,8 @@ class Board:
         self.path = path
         self._rank = rank
         self._world_size = world_size
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._cached = shared_between_machines(path)
+        self._descriptor = self._opened()
         self._cut = (b"", NO_CUT)  # as last read, raw and understood: usually nothing has changed
         self._seats: list[tuple[bytes, Seat]] = [(b"", Seat(0, 0))] * world_size
 
@@ -66,7 +75,21 @@ class Board:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _opened(self) -> int:
+        self._opened_s = time.monotonic()
+        return os.open(self.path, os.O_RDWR | os.O_CLOEXEC | (os.O_DSYNC if self._cached else 0))
+
+    def _open_anew(self) -> None:
+        try:
+            descriptor = self._opened()
+        except OSError:
+            return  # it was cleared away, or the server is not there: what we have is still ours
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+
     def _read(self, length: int, offset: int) -> bytes:
+        if self._cached and self._descriptor >= 0 and time.monotonic() - self._opened_s >= _OPEN_ANEW_S:
+            self._open_anew()
         try:
             return os.pread(self._descriptor, length, offset)
         except OSError:

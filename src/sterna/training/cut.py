@@ -26,7 +26,8 @@ class Kind(IntEnum):
     PERIODIC = 1  # save in the background and train on
     COMMIT = 2  # the same, because somebody asked
     HOLD = 3  # save, then stand still until released
-    STOP = 4  # save, then end
+    LEAVE = 4  # save, then those who were told to stop end, and the others make room to be started anew without them
+    STOP = 5  # save, then end
 
 
 class State(IntEnum):

@@ -23,3 +23,7 @@ class NotEverybodyCame(TrainingError, TimeoutError):
 
 class Superseded(TrainingError):
     """A newer incarnation of this job has taken over: this process must save no more, and should end."""
+
+
+class MembersLeft(TrainingError):
+    """Members of an elastic launch were told to stop. All is saved; the launcher starts those who stay anew."""

@@ -21,6 +21,7 @@ class Surroundings(Protocol):
 
     def look(self) -> Orders: ...
     def wait(self, at_most_s: float) -> None: ...
+    def should_leave(self) -> bool: ...  # told to stop, and not to wait any longer for ranks that have yet to come
     def say_ready(self) -> None: ...  # on hold, with everything behind it that can be
     def say_restoring(self) -> None: ...
 
@@ -48,11 +49,18 @@ class Joining:
         self._passed_over: list[str] = []
 
     def join(self, *, load: bool) -> Joined | None:
-        """None: ordered to stop while on hold. Raises RestoreFailed, NotEverybodyCame."""
+        """None: told to stop before it came to training. Raises RestoreFailed, NotEverybodyCame."""
+        try:
+            return self._join(load)
+        except _Left:
+            return None
+
+    def _join(self, load: bool) -> Joined | None:
         identity = self._identity
         if self._store is None or not identity.gang or identity.world_size == 1:
             if not self._held():
                 return None
+            self._keep_others_out()
             self._load_newest([generation.name for generation in self._candidates(load)])
             return self._joined(Alone())
         meeting = Meeting(
@@ -60,7 +68,7 @@ class Joining:
             rank=identity.rank,
             world_size=identity.world_size,
             patience_s=self._patience_s,
-            idle=self._around.wait,
+            idle=self._idle,
         )
         meeting.announce()
         if identity.rank == 0:
@@ -79,6 +87,7 @@ class Joining:
             path, world_size = _board_path(meeting, decision), self._identity.world_size
             meeting.patiently(lambda: Board.create(path, world_size=world_size, step=step))
 
+        self._keep_others_out()
         candidates = self._candidates(load)
         names = [generation.name for generation in candidates]
         seq = max([store.seq, *(generation.seq for generation in candidates)])
@@ -91,6 +100,21 @@ class Joining:
     def _joined(self, agreement: Agreement) -> Joined:
         generation, loaded = self._found if self._found is not None else (None, None)
         return Joined(agreement, generation, loaded, self._load_s, tuple(self._passed_over))
+
+    def _idle(self, at_most_s: float) -> None:
+        """Wait for others, as long as that makes sense."""
+        self._around.wait(at_most_s)
+        if self._around.should_leave():
+            raise _Left
+
+    def _keep_others_out(self) -> None:
+        """It is this incarnation's turn: what an older one saves from now on, on a node that was given up, is ignored.
+
+        A directory that cannot be written is told about when there is something to save.
+        """
+        if self._store is not None:
+            with contextlib.suppress(CheckpointProblem):
+                self._store.raise_fence()
 
     def _held(self) -> bool:
         """Wait while on hold. Whether to go on afterwards."""
@@ -161,6 +185,10 @@ class Joining:
             for path in meeting.directory.parent.iterdir():
                 if int(path.name.removeprefix("i")) < self._identity.incarnation:
                     shutil.rmtree(path, ignore_errors=True)
+
+
+class _Left(Exception):
+    """Told to stop while waiting for others."""
 
 
 def _board_path(meeting: Meeting, decision: Decision) -> Path:

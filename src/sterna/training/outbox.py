@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sterna.protocol import Status, wake_engine, write_status
+from sterna.training.lastword import leave_last_word
 
 _EVERY_S = 1.0
 _METRICS_MAX = 256
@@ -33,6 +34,7 @@ class Outbox:
         mailbox: Path | None,
         engine: Path | None,
         worker: str,
+        termination_log: Path | None = None,  # outlives the container; None: whoever wants to know reads the mailbox
         facts: Callable[[], dict[str, Any]],  # fields that change with every step, gathered when the file is written
         watch: Callable[[], None],  # called once a second by the thread
     ) -> None:
@@ -41,6 +43,7 @@ class Outbox:
         self._mailbox = mailbox
         self._engine = engine
         self._worker = worker
+        self._termination_log = termination_log
         self._lock = threading.Lock()
         self._changed = False  # a plain flag: it is set at every step and looked at once a second
         self._closed = threading.Event()
@@ -65,12 +68,15 @@ class Outbox:
         if self._thread is None and self._mailbox is not None and not self._closed.is_set():
             self._start()
 
-    def tell(self, **changes: Any) -> None:
-        """Change fields, write the file now and wake the engine."""
+    def tell(self, *, lasting: bool = False, **changes: Any) -> None:
+        """Change fields, write the file now and wake the engine. `lasting`: it is the last word, until another is."""
         if "problem" in changes and changes["problem"] is not None:
             changes["problem"] = changes["problem"][:_PROBLEM_MAX]
         self.note(**changes)
         self.flush()
+        if lasting and self._mailbox is not None:
+            with self._lock:  # two threads that write in place at once would leave neither's word
+                leave_last_word(self._termination_log, self._status)
         if self._engine is not None and self._mailbox is not None:
             wake_engine(self._engine, self._worker)
 

@@ -1,5 +1,6 @@
 """How far training has come and how fast it goes: counted here, told to the engine, kept with every checkpoint."""
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +9,9 @@ from sterna.training.errors import Mismatch
 from sterna.training.sources import Position, Source
 
 _NEWS = 0.1  # weight of the latest step in the running mean
+_CHANCE = (
+    3.0  # so many times what steps differ by anyway does not count as slower: a mean deviation is less than a sigma
+)
 
 
 class Progress:
@@ -22,6 +26,7 @@ class Progress:
         self.step_s: float | None = None
         self.first_step_mono_s: float | None = None
         self.last_step_mono_s: float | None = None
+        self._pace = _Pace()
         self._mark_s: float | None = None  # when the step now under way began; None: there was a pause
 
     def began_step(self) -> bool:
@@ -47,7 +52,16 @@ class Progress:
         if self._mark_s is not None:
             took_s = now_s - self._mark_s
             self.step_s = took_s if self.step_s is None else self.step_s + _NEWS * (took_s - self.step_s)
+            self._pace.took(took_s)
         self._mark_s = now_s  # loading the next batch is part of the next step
+
+    def beside_save(self) -> None:
+        """From the next step on a save is under way."""
+        self._pace.begin()
+
+    def slowed_down_s(self) -> float:
+        """The save is done: how much longer the steps beside it took, in all, than they do alone."""
+        return self._pace.end()
 
     def paused(self) -> None:
         """What passed since the last step was not training."""
@@ -81,3 +95,32 @@ class Progress:
         except (KeyError, TypeError, ValueError) as error:
             raise Mismatch(f"the checkpoint does not say where in the data it was made: {error!r}") from error
         self.step, self.position, self.samples, self.order = step, Position(epoch, batches, samples), total, order
+
+
+class _Pace:
+    """How long steps take alone, how much they differ by chance, and what those beside a save took more than that."""
+
+    def __init__(self) -> None:
+        self._mean_s: float | None = None
+        self._spread_s = 0.0  # mean deviation
+        self._beside: list[float] | None = None  # None: no save is under way
+
+    def took(self, took_s: float) -> None:
+        beside = self._beside  # the status thread may end it at any moment
+        if beside is not None:
+            beside.append(took_s)
+        elif self._mean_s is None:
+            self._mean_s = took_s
+        else:
+            self._spread_s += _NEWS * (abs(took_s - self._mean_s) - self._spread_s)
+            self._mean_s += _NEWS * (took_s - self._mean_s)
+
+    def begin(self) -> None:
+        self._beside = []
+
+    def end(self) -> float:
+        beside, self._beside = self._beside, None
+        if not beside or self._mean_s is None:
+            return 0.0
+        more_s = sum(beside) - len(beside) * self._mean_s
+        return more_s if more_s > _CHANCE * self._spread_s * math.sqrt(len(beside)) else 0.0

@@ -45,7 +45,7 @@ class Run:
         self._prepared = False
         self._finished = False
         if self._worker is not None and identity.signals:
-            self._worker.listen_for_signals()
+            self._worker.try_to_listen_for_signals()
 
     @property
     def inside(self) -> bool:

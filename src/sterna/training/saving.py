@@ -104,18 +104,40 @@ class Saving:
             )
         except (CheckpointProblem, OSError, MemoryError) as problem:
             self._failed(problem)
+        else:
+            self._progress.beside_save()
 
-    def save(self, captured: Captured) -> None:
-        """Now, while training stands still. Whatever goes wrong is in `problem` and `superseded`."""
-        self.finish(None)
+    def save(self, captured: Captured, *, at_most_s: float | None = None) -> None:
+        """Now, while training stands still. Whatever goes wrong is in `problem` and `superseded`.
+
+        `at_most_s`: how long to wait for other ranks, and before that for the save under way.
+        """
+        self.finish(at_most_s)
+        if self._under_way is not None:
+            return  # it hangs, and so would this one; `problem` says so
         self._began_s = time.monotonic()
         shared, own = self._state(captured)
         try:
-            saved = self.store.save(shared, own, step=self._progress.step, about=self._progress.about())
+            saved = self.store.save(
+                shared, own, step=self._progress.step, about=self._progress.about(), meet_s=at_most_s
+            )
         except (CheckpointProblem, OSError, MemoryError) as problem:
             self._failed(problem)
         else:
             self._succeeded(saved)
+
+    def refuse(self, why: str, *, at_most_s: float | None) -> None:
+        """A save that everybody has agreed on and that cannot be: other ranks need not wait for it."""
+        self.finish(at_most_s)
+        if self._under_way is None:
+            try:
+                self.store.refuse(why, step=self._progress.step)
+            except (CheckpointProblem, OSError) as problem:
+                self._failed(problem)
+
+    def give_up(self, why: str) -> None:
+        """A save that was asked for and does not come about."""
+        self._failed(CheckpointProblem(why))
 
     def finish(self, timeout_s: float | None) -> None:
         """Wait for the save under way, if there is one."""
@@ -139,13 +161,14 @@ class Saving:
             if pending is None or not pending.done():
                 return False
             self._under_way = None
+        slowdown_s = self._progress.slowed_down_s()
         if pending.problem is not None:
             self._failed(pending.problem)
         else:
             saved = pending.result(0)
             self._succeeded(saved)
             if self._interval is not None:
-                self._interval.saved(stall_s=saved.stall_s, save_s=saved.save_s)
+                self._interval.saved(stall_s=saved.stall_s, save_s=saved.save_s, slowdown_s=slowdown_s)
         return True
 
     def durable(self, generation: Generation, *, stall_s: float) -> None:

@@ -45,9 +45,9 @@ class Task:
             draft = Draft(trees, lent=lent)
             call_writers(self.place, self.path, draft.files)
         except OSError as error:
-            raise self._failed(self.place.explain(error, 0)) from error
+            raise self.failed(self.place.explain(error, 0)) from error
         except CheckpointProblem as problem:
-            raise self._failed(problem) from problem.__cause__
+            raise self.failed(problem) from problem.__cause__
         return draft
 
     def finish(self, draft: Draft, capture: Capture | None = None) -> Generation:
@@ -70,9 +70,9 @@ class Task:
             place.require()
             return write_manifest(place, path, shards, step=self.step, about=self.about)
         except OSError as error:
-            raise self._failed(place.explain(error, draft.body_bytes)) from error
+            raise self.failed(place.explain(error, draft.body_bytes)) from error
         except CheckpointProblem as problem:
-            raise self._failed(problem) from problem.__cause__
+            raise self.failed(problem) from problem.__cause__
 
     def tidy(self) -> None:
         """Remove what is no longer needed. After a save, and after telling so: removing gigabytes takes a while."""
@@ -83,7 +83,8 @@ class Task:
             except (OSError, CheckpointProblem):
                 return  # the save is good all the same; what could not be removed is tried again after the next one
 
-    def _failed(self, problem: CheckpointProblem) -> CheckpointProblem:
+    def failed(self, problem: CheckpointProblem) -> CheckpointProblem:
+        """Leave nothing behind but word of it."""
         clear_up(self.place, self.path)
         leave_problem(self.place, self.path, problem)
         return problem

@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint.archive import ALIGNMENT, ArchiveReader, Draft
-from sterna.training.checkpoint.choosing import choose, fence_for_reading
+from sterna.training.checkpoint.choosing import choose, fence_for_reading, raise_fence
 from sterna.training.checkpoint.disk import Disk, digest_of
 from sterna.training.checkpoint.fence import read_fence
 from sterna.training.checkpoint.generations import (
@@ -64,16 +65,29 @@ class CheckpointStore:
         self._claimed = False
         self._try_to_claim()
 
-    def save(self, shared: Mapping[str, Any], own: Mapping[str, Any], *, step: int, about: Mapping[str, Json]) -> Saved:
-        """Save and wait until the generation is complete on disk. Waits for a pending save first."""
+    def save(
+        self, shared: Mapping[str, Any], own: Mapping[str, Any], *, step: int, about: Mapping[str, Json],
+        meet_s: float | None = None,
+    ) -> Saved:  # fmt: skip
+        """Save and wait until the generation is complete on disk. Waits for a pending save first.
+
+        `meet_s`: how long to wait for other ranks this time, if that is less than usual.
+        """
         began_s = time.perf_counter()
         self._wait_for_pending()
         task = self._task(step, about)
+        if meet_s is not None and meet_s < self._place.meet_s:
+            task = replace(task, place=replace(self._place, meet_s=meet_s))
         draft = task.draft(self._trees(shared, own), ())
         generation = task.finish(draft)
         took_s = time.perf_counter() - began_s
         self._worker.do(task.tidy)
         return Saved(generation, took_s, took_s)
+
+    def refuse(self, why: str, *, step: int) -> None:
+        """Count a save that cannot be, and tell the ranks that are waiting for it. Always raises CheckpointProblem."""
+        self._wait_for_pending()
+        raise self._task(step, {}).failed(CheckpointProblem(why))
 
     def begin_save(
         self, shared: Mapping[str, Any], own: Mapping[str, Any], *, step: int, about: Mapping[str, Json],
@@ -155,6 +169,10 @@ class CheckpointStore:
             raise CheckpointProblem(f"{generation.name} cannot be read: {error.strerror or error}") from error
         self._seq = max(self._seq, generation.seq)
         return Loaded(shared, own)
+
+    def raise_fence(self) -> None:
+        """From now on no older incarnation may save here. Raises CheckpointProblem."""
+        raise_fence(self._place.directory, self._place.incarnation)
 
     @property
     def seq(self) -> int:
