@@ -1,6 +1,7 @@
 """The one place where the parts are wired together: requests in, answers out; nothing about files or screens."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
@@ -178,6 +179,33 @@ def _runnable_jobs(text: str) -> "tuple[ManifestDocument, ...]":
     from sterna.wire.manifests import read_manifests, require_runnable
 
     return tuple(replace(document, workload=require_runnable(document.workload)) for document in read_manifests(text))
+
+
+async def run_operator(
+    *, kubeconfig: Path | None = None, context: str | None = None, namespace: str | None = None, **settings: Any
+) -> None:
+    """The Kubernetes engine until SIGTERM or SIGINT. `settings` are those of `OperatorConfig`; None: its default.
+
+    `namespace` None: that of the kubeconfig or of the pod we run in. The engine's parts are imported here: nothing else
+    needs them, nor the extra that they come with.
+    """
+    from sterna.engines.kubernetes.client import Limits, connect, discovered
+    from sterna.engines.kubernetes.operator import Operator
+    from sterna.engines.kubernetes.options import OperatorConfig
+    from sterna.wire.manifests import read_migration, workload_of_object
+
+    found = discovered(kubeconfig=kubeconfig, context=context)
+    said = {name: value for name, value in settings.items() if value is not None}
+    config = OperatorConfig(namespace=namespace or found.namespace, **said)
+    async with connect(found, limits=Limits(in_flight=config.in_flight)) as api:
+        operator = Operator(config, api, parse=workload_of_object, read_migration=read_migration)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, operator.stop)
+        try:
+            await operator.run()
+        except BaseExceptionGroup as group:  # whichever part failed, the others were ended; jobs run on
+            raise group.exceptions[0] from None
 
 
 def text_journal(request: SimulationRequest, sink: Callable[[str], object]) -> TextJournal:

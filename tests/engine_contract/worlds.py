@@ -6,9 +6,12 @@ the engine does by itself; `reopen` ends the scheduler as a crash would and begi
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
+from sterna.engines.kubernetes.client import connect, from_kubeconfig
+from sterna.engines.kubernetes.operator import Operator
+from sterna.engines.kubernetes.options import OperatorConfig
 from sterna.engines.local.life import Life
 from sterna.engines.local.service import LocalScheduler
 from sterna.engines.loop import Engine
@@ -22,6 +25,10 @@ from sterna.model.jobs import JobSpec
 from sterna.model.nodes import Cluster
 from sterna.model.plan import Action, Outcome
 from sterna.model.resources import Resources
+from sterna.wire.manifests import read_migration, workload_of_object
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.fake_nodes import FakeNodes
+from tests.engines.kubernetes.operator.lab import elastic_job, torch_job
 from tests.engines.local.lab import config, fresh_home, swept, toy
 from tests.worlds import node
 
@@ -159,10 +166,100 @@ spec:
 """
 
 
+class KubernetesWorld(World):
+    """A real API server and fake nodes. Cycles are run by whoever asks, not by the operator."""
+
+    control_plane: ControlPlane  # with our kinds; set by the tests' own fixture, since starting one takes its time
+
+    def __init__(self) -> None:
+        self._api = self.control_plane.api()
+        self._nodes = FakeNodes(self.control_plane.access())
+        self._paths: dict[JobId, str] = {}
+
+    async def begin(self) -> None:
+        await asyncio.to_thread(self._nodes.__enter__)
+        names = await asyncio.to_thread(self._nodes.add, NODES + 1, gpus=GPUS)
+        await asyncio.to_thread(self._nodes.delete, names[0])  # they are numbered from 0, ours are from 1
+        await self.open()
+
+    async def open(self) -> None:
+        self._doors = AsyncExitStack()
+        api = await self._doors.enter_async_context(connect(from_kubeconfig([self.control_plane.kubeconfig()])))
+        config = OperatorConfig(namespace="default", watch=("default",), elect=False, retry_s=0.2)
+        self._operator = Operator(config, api, parse=workload_of_object, read_migration=read_migration)
+        self._operator.pause_cycles()
+        self._running = asyncio.create_task(self._operator.run())
+        async with asyncio.timeout(WAIT_S):
+            await self._operator.ready()
+        self.engine = self._operator.engine
+
+    async def submit(self, name: str, *, at_least: int, at_most: int, survivors: bool) -> JobId:
+        body = (
+            torch_job(name, low=at_least, high=at_most) if survivors else elastic_job(name, low=at_least, high=at_most)
+        )
+        group, plural = body["apiVersion"], f"{body['kind'].lower()}s"
+        path = f"/apis/{group}/namespaces/default/{plural}"
+        await asyncio.to_thread(self._api.create, path, body)
+        job_id = JobId(f"default/{name}")
+        self._paths[job_id] = f"{path}/{name}"
+        await self._until(lambda: self._operator.world.value(job_id) is not None)
+        return job_id
+
+    async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        return await self.engine.apply(actions)
+
+    async def settle(self) -> None:
+        """Until nobody leaves or starts."""
+        await self._until(self._is_settled)
+
+    def _is_settled(self) -> bool:
+        pods = self._operator.cache.pods
+        values = self._operator.world.values.values()
+        held = sum(len(job.workers) for job in values)
+        runs = [pod for pod in pods if pod.status.phase == "Running" and not pod.terminating]
+        return self._operator.at_rest and len(runs) == len(pods) == held and not any(job.leaving for job in values)
+
+    async def reopen(self) -> None:
+        await self._end()
+        await self.open()
+
+    async def finish(self, job_id: JobId) -> None:
+        await asyncio.to_thread(self._api.delete, self._paths.pop(job_id))
+        await self._until(lambda: self._operator.world.value(job_id) is None)
+
+    async def close(self) -> None:
+        await self._end()
+        for path in self._paths.values():
+            await asyncio.to_thread(self._api.delete, path)
+        await asyncio.to_thread(self._nodes.__exit__, None, None, None)
+
+    async def _end(self) -> None:
+        """As a crash would."""
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        await self._doors.aclose()
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not holds():
+                if self._running.done():
+                    self._running.result()
+                await asyncio.sleep(0.02)
+
+
 @asynccontextmanager
 async def world(kind: str) -> AsyncIterator[World]:
     if kind == "simulator":
         yield SimulatedWorld()
+        return
+    if kind == "kubernetes":
+        cluster = KubernetesWorld()
+        await cluster.begin()
+        try:
+            yield cluster
+        finally:
+            await cluster.close()
         return
     local = LocalWorld()
     await local.open()
@@ -172,4 +269,4 @@ async def world(kind: str) -> AsyncIterator[World]:
         await local.close()
 
 
-KINDS = ("simulator", "local")
+KINDS = ("simulator", "local", "kubernetes")

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.endings import Abandon, Finish, Restart, back_off_s, exit_kind, verdict
+from sterna.engines.local.endings import Abandon, Finish, Restart, exit_kind, verdict
 from sterna.engines.local.rows import ExitKind, WorkerState
+from sterna.engines.retrying import back_off_s
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success

@@ -20,7 +20,7 @@ def test_a_job_is_run_and_its_output_kept():
             job = await engine.until_phase("a", "Succeeded", "Failed")
             assert (job["phase"], job["reason"]) == ("Succeeded", "Completed")
             assert [c["type"] for c in job["conditions"] if c["status"] == "True"] == ["Created", "Succeeded"]
-            (log,) = engine.scheduler.log_files("a", None)
+            (log,) = await engine.scheduler.logs("a", None)
             assert log.path.read_text() == "rank 0 of 1\n"
             assert job["workers"]["current"] == 0
             reasons = [event["reason"] for event in await engine.scheduler.events("a")]
@@ -285,7 +285,7 @@ def test_the_environment_of_a_worker_has_the_interpreter_of_the_engine_first():
             await engine.submit(manifest("a", ["python", "-c", "import sys; sys.exit('sterna' in sys.argv)"]))
             await engine.submit(manifest("b", [*SH, "command -v python"]))
             await engine.until_phase("b", "Succeeded")
-            (log,) = engine.scheduler.log_files("b", None)
+            (log,) = await engine.scheduler.logs("b", None)
             assert log.path.read_text().strip().rpartition("/")[0] == sys.executable.rpartition("/")[0]
 
     asyncio.run(story())

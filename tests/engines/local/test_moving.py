@@ -212,7 +212,7 @@ def test_parameter_server_jobs_grow_and_shrink_and_survivors_are_never_restarted
             assert grown["incarnation"] == 1
             configs = {
                 json.dumps(json.loads(log.path.read_text())["cluster"])
-                for log in engine.scheduler.log_files("tf", None)
+                for log in await engine.scheduler.logs("tf", None)
             }
             assert len(configs) == 1  # the same list for everybody who ever came
             assert len(json.loads(configs.pop())["worker"]) == 3

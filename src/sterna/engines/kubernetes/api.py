@@ -5,7 +5,7 @@ is killed at every point of a day. Every call has a deadline of its own; none re
 unless the write is harmless when repeated.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -70,6 +70,10 @@ class WriteConflict(StaleView):
     """409: somebody else wrote first."""
 
 
+class NotLeader(StaleView):
+    """Our own no, before anything was sent: the lease that allows this process to write is not valid any more."""
+
+
 class AlreadyExists(Conflict):
     """409 on a create."""
 
@@ -115,7 +119,19 @@ class Listing(Generic[T]):
 class Api(Protocol):
     """One cluster, as one user. `namespace` None: the resource has none, or all of them are meant."""
 
-    async def get(self, resource: Resource, name: str, *, namespace: str | None = None, shape: type[T]) -> T: ...
+    def guarded(self, gate: Callable[[], None]) -> "Api":
+        """The same, but `gate` is asked right before every write is sent, and what it raises is raised."""
+        ...
+
+    async def get(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str | None = None,
+        shape: type[T],
+        urgency: Urgency = Urgency.READ,
+    ) -> T: ...
 
     async def listing(
         self, resource: Resource, *, namespace: str | None = None, labels: str = "", shape: type[T]
@@ -125,8 +141,8 @@ class Api(Protocol):
 
     def watch(
         self, resource: Resource, *, since: str, namespace: str | None = None, labels: str = "", shape: type[T]
-    ) -> AsyncIterator[WatchEvent[T]]:
-        """Ends when the server ends it; `Gone` when it must be listed again."""
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Ends when the server ends it; `Gone` when it must be listed again. Leaving early? Close it (`aclosing`)."""
         ...
 
     async def create(
@@ -137,6 +153,7 @@ class Api(Protocol):
         namespace: str | None = None,
         shape: type[T],
         urgency: Urgency = Urgency.PLACE,
+        dry_run: bool = False,  # everything is checked and nothing is made
     ) -> T: ...
 
     async def patch(
@@ -178,9 +195,13 @@ class Api(Protocol):
         urgency: Urgency = Urgency.PLACE,
     ) -> None: ...
 
-    async def bind(self, pod: str, *, namespace: str, node: str, uid: str | None = None) -> None: ...
+    async def bind(self, pod: str, *, namespace: str, node: str, uid: str | None = None) -> None:
+        """`WriteConflict` if it has a node. `uid` is sent along; servers as old as 1.20 do not look at it."""
+        ...
 
-    async def evict(self, pod: str, *, namespace: str, uid: str | None = None) -> None: ...
+    async def evict(self, pod: str, *, namespace: str, uid: str | None = None) -> None:
+        """`Throttled` at once if a disruption budget forbids it now."""
+        ...
 
     def logs(
         self,
@@ -191,7 +212,9 @@ class Api(Protocol):
         follow: bool = False,
         previous: bool = False,
         tail: int | None = None,
-    ) -> AsyncIterator[bytes]: ...
+    ) -> AsyncGenerator[bytes, None]:
+        """Pieces as they come, not lines. Leaving early? Close it (`aclosing`)."""
+        ...
 
     async def version(self) -> Mapping[str, Any]:
         """What /version says."""

@@ -11,18 +11,18 @@ import msgspec
 ObjectT = TypeVar("ObjectT", bound="KubeObject")
 
 
-class Shape(msgspec.Struct, kw_only=True, rename="camel", gc=False):
+class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Unknown keys are left out; a key without a value is a key left out."""
 
 
-class OwnerReference(Shape):
+class OwnerReference(Shape, frozen=True):
     kind: str = ""
     name: str = ""
     uid: str = ""
     controller: bool | None = None
 
 
-class Meta(Shape):
+class Meta(Shape, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -49,7 +49,7 @@ class Meta(Shape):
         return None
 
 
-class KubeObject(Shape):
+class KubeObject(Shape, frozen=True):
     metadata: Meta = Meta()
 
     @property
@@ -64,25 +64,25 @@ class KubeObject(Shape):
 # -- pods -------------------------------------------------------------------------------------------------------------
 
 
-class Amounts(Shape):
+class Amounts(Shape, frozen=True):
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
-class Container(Shape):
+class Container(Shape, frozen=True):
     name: str = ""
     resources: Amounts | None = None
     restart_policy: str | None = None  # "Always" on an init container: a sidecar, counted like a container
 
 
-class PodToleration(Shape):
+class PodToleration(Shape, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
 
 
-class PodSpec(Shape):
+class PodSpec(Shape, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
     containers: list[Container] = []
@@ -92,7 +92,7 @@ class PodSpec(Shape):
     restart_policy: str = ""
 
 
-class Terminated(Shape):
+class Terminated(Shape, frozen=True):
     exit_code: int = 0
     signal: int | None = None
     reason: str = ""
@@ -101,22 +101,22 @@ class Terminated(Shape):
     finished_at: str | None = None
 
 
-class Waiting(Shape):
+class Waiting(Shape, frozen=True):
     reason: str = ""
     message: str = ""
 
 
-class Running(Shape):
+class Running(Shape, frozen=True):
     started_at: str | None = None
 
 
-class ContainerState(Shape):
+class ContainerState(Shape, frozen=True):
     waiting: Waiting | None = None
     running: Running | None = None
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Shape):
+class ContainerStatus(Shape, frozen=True):
     name: str = ""
     ready: bool = False
     restart_count: int = 0
@@ -124,7 +124,7 @@ class ContainerStatus(Shape):
     last_state: ContainerState | None = None
 
 
-class PodCondition(Shape):
+class PodCondition(Shape, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -132,7 +132,7 @@ class PodCondition(Shape):
     last_transition_time: str | None = None
 
 
-class PodStatus(Shape):
+class PodStatus(Shape, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -143,7 +143,7 @@ class PodStatus(Shape):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(KubeObject):
+class Pod(KubeObject, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -160,24 +160,24 @@ class Pod(KubeObject):
 # -- nodes ------------------------------------------------------------------------------------------------------------
 
 
-class NodeTaint(Shape):
+class NodeTaint(Shape, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
 
 
-class NodeSpec(Shape):
+class NodeSpec(Shape, frozen=True):
     unschedulable: bool = False
     taints: list[NodeTaint] | None = None
 
 
-class NodeStatus(Shape):
+class NodeStatus(Shape, frozen=True):
     allocatable: dict[str, str | int] | None = None
     capacity: dict[str, str | int] | None = None
     conditions: list[PodCondition] | None = None
 
 
-class NodeObject(KubeObject):
+class NodeObject(KubeObject, frozen=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
@@ -189,29 +189,38 @@ class NodeObject(KubeObject):
 # -- what belongs to jobs ---------------------------------------------------------------------------------------------
 
 
-class JobObject(KubeObject):
-    """A TFJob, PyTorchJob, MPIJob or ElasticJob. Spec and status stay bytes until somebody needs them."""
+class UnreadObject(KubeObject, frozen=True):
+    """Spec and status stay bytes until somebody needs them."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def __post_init__(self) -> None:
+        # As decoded they are windows into the whole answer, and one object would keep a page of five hundred alive.
+        msgspec.structs.force_setattr(self, "spec", self.spec.copy())
+        msgspec.structs.force_setattr(self, "status", self.status.copy())
+
+
+class JobObject(UnreadObject, frozen=True):
+    """A TFJob, PyTorchJob, MPIJob or ElasticJob."""
 
     api_version: str = ""
     kind: str = ""
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class ServiceObject(KubeObject):
+class ServiceObject(KubeObject, frozen=True):
     pass
 
 
-class ConfigMapObject(KubeObject):
+class ConfigMapObject(KubeObject, frozen=True):
     data: dict[str, str] | None = None
 
 
-class MigrationObject(KubeObject):
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
+class MigrationObject(UnreadObject, frozen=True):
+    pass
 
 
-class LeaseSpec(Shape):
+class LeaseSpec(Shape, frozen=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -219,18 +228,18 @@ class LeaseSpec(Shape):
     lease_transitions: int | None = None
 
 
-class LeaseObject(KubeObject):
+class LeaseObject(KubeObject, frozen=True):
     spec: LeaseSpec = LeaseSpec()
 
 
-class ListMeta(Shape):
+class ListMeta(Shape, frozen=True):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class ObjectList(Shape, Generic[ObjectT]):
+class ObjectList(Shape, Generic[ObjectT], frozen=True):
     metadata: ListMeta = ListMeta()
-    items: list[ObjectT] = []
+    items: list[ObjectT] | None = None  # Go writes an empty list as null now and then
 
 
 Body = dict[str, Any]  # an object as it is written

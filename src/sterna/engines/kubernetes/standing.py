@@ -7,7 +7,7 @@ What is intended is here (`seats`), what is true is in the pods; what is left to
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sterna.model.jobs import Disruption, Worker
+from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.lifecycle import FINISHED, Phase
 
 
@@ -40,7 +40,7 @@ class Change(NamedTuple):
     began_s: float
     stopped_s: float | None = None  # when the last of those that had to stop for it was gone. None: not yet
     committed_step: int | None = None  # None: nobody acknowledged one
-    migration: str = ""  # name of the Migration object that asked for it; empty: nobody did
+    migration: str = ""  # namespace/name/uid of the Migration object that asked for it; empty: nobody did
 
 
 class Past(NamedTuple):
@@ -56,6 +56,7 @@ class Past(NamedTuple):
     downtime_s: float | None
     committed_step: int | None
     result: str  # Succeeded, Failed
+    migration: str = ""  # as in Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +69,13 @@ class Standing:
     numbers: tuple[tuple[str, float | str], ...] = ()
     seats: tuple[Seat, ...] = ()  # what the job is to hold, fixed roles first, then by ordinal
     incarnation: int = 0  # of the gang that trains; raised whenever the whole gang is started anew
+    done: tuple[tuple[Role, int], ...] = ()  # of this incarnation: those that ended well and are not started again
+    answered: tuple[str, ...] = ()  # ends that were taken into account, of pods that are still there: uid/restarts
     enqueued_s: float | None = None  # when the operator first saw it. None: it has not
     waiting_since_s: float | None = None
     first_started_s: float | None = None
     started_s: float | None = None
+    active_s: float | None = None  # first placed since it was last suspended: what a deadline counts from
     seat_s: float | None = None  # it let go of everything only to come back: when its present run began
     as_of_s: float = 0.0
     gpu_s: float = 0.0
@@ -81,6 +85,7 @@ class Standing:
     resumes_s: float = 0.0
     failures: int = 0  # counted against backoffLimit
     failed_s: float | None = None
+    rejections: int = 0  # pods in a row that kubelets did not let in or threw out: the pause before the next grows
     retry_s: float | None = None  # do not start anything before. None: at once
     restarts: int = 0  # containers and gangs started again after a failure, shown to people
     resizes: int = 0

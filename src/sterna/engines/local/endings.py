@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 from sterna.engines.local.gang import Gang, Process
 from sterna.engines.local.rows import Exit, ExitKind, WorkerRow
+from sterna.engines.retrying import back_off_s, failures_now, is_tried_again
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
-from sterna.model.workload import RETRIED_CODES, Contract, RestartPolicy, Success
+from sterna.model.workload import Contract, Success
 from sterna.protocol import Phase as Said
 from sterna.protocol import Status
 
-BACK_OFF_FIRST_S = 1.0
-BACK_OFF_MAX_S = 300.0
-FORGIVEN_AFTER_S = 600.0  # a job that trained so long since its last failure begins to count anew
 _BY_SIGNAL = 128  # what a shell adds to a signal's number
 
 
@@ -74,11 +72,6 @@ def verdict(gang: Gang) -> Finish | Restart | Abandon | None:
     return _answer(gang, open_ends)
 
 
-def back_off_s(failures: int) -> float:
-    """How long to wait after so many failures."""
-    return min(BACK_OFF_MAX_S, BACK_OFF_FIRST_S * 2.0 ** min(failures - 1, 20))
-
-
 def _success(gang: Gang) -> Finish | None:
     if not gang.done:
         return None
@@ -119,10 +112,9 @@ def _answer(gang: Gang, ends: list[Process]) -> Finish | Restart:
     if not failed:
         return Restart(_uids(ends), whole, counted=False, message=_said(ends[0]), after_s=0.0)
     for process in failed:
-        if not _is_tried_again(gang.workload.template(process.row.role).restart_policy, _end(process)):
+        if not is_tried_again(gang.workload.template(process.row.role).restart_policy, _code(_end(process))):
             return Finish(Phase.FAILED, "OutOfMemory" if _end(process).oom else "WorkerFailed", _said(process))
-    forgiven = job.failed_s is not None and gang.now_s - job.failed_s >= FORGIVEN_AFTER_S
-    failures = 1 if forgiven else job.failures + 1
+    failures = failures_now(job.failures, job.failed_s, gang.now_s)
     limit = gang.workload.run_policy.backoff_limit
     if limit is not None and failures > limit:
         message = f"{_said(failed[0])}; backoffLimit is {limit}"
@@ -130,11 +122,9 @@ def _answer(gang: Gang, ends: list[Process]) -> Finish | Restart:
     return Restart(_uids(ends), whole, counted=True, message=_said(failed[0]), after_s=back_off_s(failures))
 
 
-def _is_tried_again(policy: RestartPolicy, end: Exit) -> bool:
-    if policy is RestartPolicy.EXIT_CODE:
-        code = _BY_SIGNAL + end.signal if end.signal is not None else end.code
-        return code is None or code in RETRIED_CODES
-    return policy is not RestartPolicy.NEVER
+def _code(end: Exit) -> int | None:
+    """As a shell tells it."""
+    return _BY_SIGNAL + end.signal if end.signal is not None else end.code
 
 
 def _takes_all_along(gang: Gang, process: Process) -> bool:

@@ -6,24 +6,12 @@ from sterna.engines.local.book import LocalJob
 from sterna.engines.local.engine import LocalEngine
 from sterna.engines.local.records import Record, moment
 from sterna.engines.local.roster import Roster
+from sterna.engines.remedies import SOONER, shortage
 from sterna.model.jobs import Job
 from sterna.model.lifecycle import Phase
-from sterna.model.nodes import Node
-from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
-from sterna.model.why import Because, Why
+from sterna.model.resources import NOTHING, Resources
+from sterna.model.why import Because
 from sterna.planner.reasons import Reasons
-
-_SOONER = {
-    Why.NO_ROOM: "a job ahead of it ends or gets fewer workers",
-    Why.BEHIND_HEAD: "the job at the head of the queue starts, or is deleted",
-    Why.LOWER_QUEUE: "jobs in the higher queue end",
-    Why.NO_NODE_FITS: "room becomes free on one node, or its workers get smaller",
-    Why.NEVER_FITS: "its workers or their minimum get smaller, or larger nodes join",
-    Why.RESERVED: "the job that the room is kept for has started",
-    Why.SUSPENDED: "its owner resumes it",
-    Why.NODE_LOST: "the node comes back, or room becomes free elsewhere",
-    Why.NODE_DRAINED: "the node is uncordoned, or room becomes free elsewhere",
-}
 
 
 def explanation(job: LocalJob, engine: LocalEngine, roster: Roster, taken: dict[Any, Resources]) -> Record:
@@ -71,32 +59,11 @@ def _summary(job: LocalJob, because: Because | None) -> str:
 def _would_change(job: LocalJob, because: Because | None, roster: Roster, taken: dict[Any, Resources]) -> list[str]:
     if because is None:
         return ["the next cycle looks at it"]
-    found = [_SOONER[because.why]] if because.why in _SOONER else []
+    found = [SOONER[because.why]] if because.why in SOONER else []
     if job.row.assigned or job.row.suspended:
         return found
-    spec = job.spec
-    needs = f"{spec.workers_min} worker{'s' if spec.workers_min != 1 else ''} of {_amount(spec.request)} each"
     rooms = [(node, node.allocatable.minus(taken.get(node.id, NOTHING))) for node in roster.cluster.nodes]
-    best = max(rooms, key=lambda pair: (pair[1].gpu_milli, pair[1].cpu_milli, pair[0].id), default=None)
-    if best is not None:
-        found.append(f"it needs {needs}; {_best(best[0], best[1])}")
-    return found
-
-
-def _best(node: Node, room: Resources) -> str:
-    state = "" if node.schedulable else ", which is not schedulable"
-    return f"of all nodes {node.id} has most free: {_amount(room)}{state}"
-
-
-def _amount(request: Resources) -> str:
-    parts = []
-    if request.gpu_milli:
-        parts.append(f"{max(0, request.gpu_milli) / WHOLE_GPU_MILLI:g} GPU")
-    if request.cpu_milli:
-        parts.append(f"{max(0, request.cpu_milli) / 1000:g} CPU")
-    if request.memory_bytes:
-        parts.append(f"{max(0, request.memory_bytes) / 2**30:.1f} GiB")
-    return ", ".join(parts) or "nothing in particular"
+    return [*found, *shortage(job.spec, rooms)]
 
 
 def _decision(job: LocalJob, engine: LocalEngine) -> Record | None:

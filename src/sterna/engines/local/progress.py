@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from sterna.engines.counters import settled
 from sterna.engines.local.book import Book, LocalJob, LocalProcess
 from sterna.engines.local.rows import Progress
-from sterna.engines.local.standing import learning_spec, settled
+from sterna.engines.local.standing import learning_spec
 from sterna.model.jobs import ProgressPoint, Role
 from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN
 from sterna.protocol import Status

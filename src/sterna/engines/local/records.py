@@ -4,11 +4,12 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from sterna.engines.counters import settled
 from sterna.engines.local.book import LocalJob
 from sterna.engines.local.home import Home
 from sterna.engines.local.nodes import OfferedNode
 from sterna.engines.local.rows import ChangeRow, EventRow, WorkerRow, WorkerState
-from sterna.engines.local.standing import settled, units_total
+from sterna.engines.local.standing import units_total
 from sterna.engines.local.warden.values import Limits
 from sterna.model.conditions import Condition
 from sterna.model.jobs import Role, Worker

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import assert_never
 
 from sterna.engines.contracts import Member, place_in_world
+from sterna.engines.counters import settled
 from sterna.engines.local import changing
 from sterna.engines.local.book import Book, LocalJob, LocalProcess
 from sterna.engines.local.endings import Abandon, Finish, Restart, exit_kind
 from sterna.engines.local.moves import Ended, Hold, Move, Notice, Plan, Promote, Release, Started, Terminate
 from sterna.engines.local.rows import Exit, ExitKind, Heard, Stage, WorkerRow, WorkerState
-from sterna.engines.local.standing import settled
 from sterna.engines.local.warden.values import Phase as Held
 from sterna.model.conditions import ConditionType
 from sterna.model.jobs import Role, Worker

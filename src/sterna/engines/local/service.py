@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from sterna.engines.local import asking, changing
 from sterna.engines.local.book import LocalJob
 from sterna.engines.local.explaining import explanation
 from sterna.engines.local.home import Home
 from sterna.engines.local.life import Life
+from sterna.engines.local.logfile import LogFile
 from sterna.engines.local.losses import lose_node
 from sterna.engines.local.opening import LocalConfig, ParsedJob, named
 from sterna.engines.local.records import (
@@ -43,12 +43,6 @@ from sterna.model.resources import NOTHING
 from sterna.model.workload import Contract
 
 _OURS = "sterna.dev"  # managedBy of jobs that are ours begins so
-
-
-class LogFile(NamedTuple):
-    worker: str
-    path: Path
-    live: bool
 
 
 def open_local(config: LocalConfig) -> "LocalScheduler":
@@ -185,7 +179,7 @@ class LocalScheduler:
             self._life.notice(Happening.RUNNING_JOB_DELETED if held else Happening.WAITING_JOB_DELETED)
         return record
 
-    def log_files(self, job_id: str, worker: str | None) -> list[LogFile]:
+    async def logs(self, job_id: str, worker: str | None) -> list[LogFile]:
         """`worker`: a uid, an ordinal, or role-ordinal. None: of all processes, the newest last."""
         job = self._job(job_id)
         rows = sorted((process.row for process in job.processes.values()), key=lambda row: (row.created_s, row.rank))

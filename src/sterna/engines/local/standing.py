@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from sterna.engines import counters
 from sterna.engines.local.book import LocalJob, own_category
 from sterna.engines.local.rows import JobRow, WorkerRow
-from sterna.model.jobs import Job, JobSpec, Role, Worker
+from sterna.model.jobs import Job, JobSpec, Worker
 from sterna.model.learning import Knowledge
-from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.model.workload import Workload
 
 
@@ -26,24 +26,6 @@ def learning_spec(job: LocalJob) -> JobSpec:
     return job.spec if job.spec.category else replace(job.spec, category=own_category(job))
 
 
-def settled(row: JobRow, spec: JobSpec, now_s: float) -> dict[str, Any]:
-    """The counters, brought to now."""
-    elapsed_s = max(0.0, now_s - row.as_of_s) if row.assigned else 0.0
-    served = service_rate(spec, row.assigned) * elapsed_s
-    return {
-        "as_of_s": now_s,
-        "gpu_s": row.gpu_s + served,
-        "gpu_s_since_start": row.gpu_s_since_start + served,
-        "ran_s": row.ran_s + elapsed_s,
-    }
-
-
-def service_rate(spec: JobSpec, workers: tuple[Worker, ...]) -> float:
-    size = sum(worker.role is Role.WORKER for worker in workers)
-    milli = spec.request.gpu_milli
-    return size * milli / WHOLE_GPU_MILLI if milli else float(size)
-
-
 def holding(
     row: JobRow, spec: JobSpec, workers: tuple[Worker, ...], now_s: float, *, comes_back: bool
 ) -> dict[str, Any]:
@@ -51,28 +33,9 @@ def holding(
 
     `comes_back`: it lets go of everything only to take up something else, so its time in the seat goes on counting.
     """
-    values = settled(row, spec, now_s) | {"assigned": workers}
     restart_s = row.progress.restart_s if row.progress is not None and row.progress.restart_s is not None else 0.0
-    if workers:
-        values["resumes_s"] = now_s + restart_s
-    if workers and not row.assigned:
-        goes_on = row.seat_s is not None
-        values |= {
-            "waiting_since_s": None,
-            "started_s": row.seat_s if goes_on else now_s,
-            "seat_s": None,
-            "first_started_s": now_s if row.first_started_s is None else row.first_started_s,
-        }
-        if not goes_on:
-            values["gpu_s_since_start"] = 0.0
-    elif row.assigned and not workers:
-        values |= {
-            "waiting_since_s": now_s,
-            "started_s": None,
-            "seat_s": row.started_s if comes_back else None,
-            "last_ran_s": now_s - (row.started_s if row.started_s is not None else now_s),
-        }
-    return values
+    values = counters.holding(row, spec, workers, now_s, restart_s=restart_s, comes_back=comes_back)
+    return values | {"assigned": workers}
 
 
 def value_of(job: LocalJob, knowledge: Knowledge) -> Job:

@@ -1,0 +1,142 @@
+"""What is known of the cluster: one store for each kind of object, fed by watches.
+
+Pods of the watched namespaces are here whoever made them, since all of them take room; services, too, because users of
+these kinds know which labels ours have, and there is none that all of them share; config maps only as far as they are
+ours. An MPIJob has two versions and is watched through one of them. Nothing is decided here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from sterna.engines.kubernetes.api import (
+    CONFIG_MAPS,
+    ELASTIC_JOBS,
+    MIGRATIONS,
+    MPI_JOBS,
+    MPI_JOBS_V2,
+    NODES,
+    PODS,
+    PYTORCH_JOBS,
+    SERVICES,
+    TF_JOBS,
+    Api,
+    Resource,
+    T,
+)
+from sterna.engines.kubernetes.clock import Clock
+from sterna.engines.kubernetes.objects import (
+    ConfigMapObject,
+    JobObject,
+    KubeObject,
+    MigrationObject,
+    NodeObject,
+    Pod,
+    ServiceObject,
+)
+from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.reflector import Reflector
+from sterna.engines.kubernetes.store import Store
+from sterna.model.errors import SternaError
+
+log = logging.getLogger(__name__)
+
+OURS = "app.kubernetes.io/managed-by=sterna"  # label of config maps that belong to jobs
+KINDS = ((TF_JOBS,), (PYTORCH_JOBS,), (MPI_JOBS, MPI_JOBS_V2), (ELASTIC_JOBS,))  # each by the first that is served
+ABSENT_S = 60.0  # a kind that the cluster does not have is asked for again this often
+
+
+class Cache:
+    def __init__(self, api: Api, config: OperatorConfig, clock: Clock) -> None:
+        self.nodes: Store[NodeObject] = Store()
+        self.pods: Store[Pod] = Store({"job": _owner, "node": lambda pod: pod.spec.node_name or None})
+        self.services: Store[ServiceObject] = Store({"job": _owner})
+        self.config_maps: Store[ConfigMapObject] = Store({"job": _owner})
+        self.jobs: dict[Resource, Store[JobObject]] = {kind: Store() for kinds in KINDS for kind in kinds}
+        self.migrations: Store[MigrationObject] = Store()
+        self.own: Store[ConfigMapObject] = Store()  # of the operator's namespace: configuration and memory
+        self._api = api
+        self._config = config
+        self._clock = clock
+        self._reflectors: list[Reflector[Any]] = []
+        # By kind: is it known whether the cluster has it?
+        self._asked = {kinds[0].kind: asyncio.Event() for kinds in (*KINDS, (MIGRATIONS,))}
+
+    async def run(self) -> None:
+        """Keep everything up to date, for ever."""
+        config = self._config
+        async with asyncio.TaskGroup() as group:
+            self._reflect(group, NODES, self.nodes, NodeObject, [None])
+            self._reflect(group, PODS, self.pods, Pod, self._namespaces)
+            self._reflect(group, SERVICES, self.services, ServiceObject, self._namespaces)
+            self._reflect(group, CONFIG_MAPS, self.config_maps, ConfigMapObject, self._namespaces, labels=OURS)
+            self._reflect(group, CONFIG_MAPS, self.own, ConfigMapObject, [config.namespace])
+            for versions in KINDS:
+                group.create_task(self._follow(group, versions))
+            group.create_task(self._follow(group, (MIGRATIONS,)))
+
+    async def synced(self) -> None:
+        """Until everything has been listed once."""
+        for asked in self._asked.values():
+            await asked.wait()
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+
+    @property
+    def is_synced(self) -> bool:
+        known = all(asked.is_set() for asked in self._asked.values())
+        return known and all(reflector.synced.is_set() for reflector in self._reflectors)
+
+    @property
+    def trouble(self) -> str:
+        """What goes wrong at present; empty: nothing."""
+        return next((reflector.trouble for reflector in self._reflectors if reflector.trouble), "")
+
+    @property
+    def _namespaces(self) -> Sequence[str | None]:
+        return [None] if self._config.watch is None else self._config.watch
+
+    async def _follow(self, group: asyncio.TaskGroup, versions: Sequence[Resource]) -> None:
+        """Watch a kind through the first version that is served; ask again now and then while there is none."""
+        asked = self._asked[versions[0].kind]
+        while True:
+            try:
+                served = [kind for kind in versions if await self._api.serves(kind)]
+            except SternaError as error:
+                log.warning("the API server does not tell its kinds", extra={"why": str(error)})
+                await self._clock.sleep(self._config.retry_s)
+                continue
+            if served:
+                break
+            if not asked.is_set():
+                log.warning("the cluster has no such kind", extra={"kind": versions[0].kind})
+                asked.set()
+            await self._clock.sleep(ABSENT_S)
+        kind = served[0]
+        if kind is MIGRATIONS:
+            self._reflect(group, kind, self.migrations, MigrationObject, self._namespaces)
+        else:
+            self._reflect(group, kind, self.jobs[kind], JobObject, self._namespaces)
+        asked.set()
+
+    def _reflect(
+        self,
+        group: asyncio.TaskGroup,
+        resource: Resource,
+        store: Store[T],
+        shape: type[T],
+        namespaces: Sequence[str | None],
+        *,
+        labels: str = "",
+    ) -> None:
+        for namespace in namespaces:
+            reflector: Reflector[T] = Reflector(
+                self._api, resource, store, shape=shape, namespace=namespace, labels=labels, clock=self._clock
+            )
+            self._reflectors.append(reflector)
+            group.create_task(reflector.run())
+
+
+def _owner(found: KubeObject) -> str | None:
+    return found.metadata.controller_uid

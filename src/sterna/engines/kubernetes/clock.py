@@ -1,0 +1,29 @@
+"""Time as this engine meets it: the wall clock for what people read, the machine's own for how long things last."""
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def wall(self) -> float:
+        """Seconds since 1970 (UTC); may jump."""
+        ...
+
+    def mono(self) -> float:
+        """Seconds that only ever grow, and that go on while the machine sleeps."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    def wall(self) -> float:
+        return time.time()
+
+    def mono(self) -> float:
+        # CLOCK_MONOTONIC stands still in a suspended machine, whose lease runs out all the same.
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,73 @@
+"""Which policy the operator decides by: the ConfigMap that people write and it reads, checked before it is written."""
+
+from collections.abc import Mapping
+
+from sterna.engines.kubernetes.api import CONFIG_MAPS, Api, Missing, Refused
+from sterna.engines.kubernetes.console.records import Record
+from sterna.engines.kubernetes.objects import ConfigMapObject
+from sterna.engines.kubernetes.options import CONFIG, POLICY, OperatorConfig
+from sterna.model.errors import NotFound
+
+
+class PolicyConfig:
+    def __init__(self, api: Api, *, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace  # the operator's
+
+    async def name(self) -> str:
+        """For tables. Empty: this user may not know."""
+        try:
+            return (await self._data()).get("policy") or POLICY
+        except Refused:
+            return ""
+
+    async def record(self) -> Record:
+        return _record(await self._data())
+
+    async def set(self, policy: str, settings: Mapping[str, str]) -> Record:
+        """`placement` and `rateLimitSeconds` may stand among the settings. What makes no sense changes nothing."""
+        from sterna.engines.kubernetes.rules import settings_text
+
+        own = dict(settings)
+        place, rate = own.pop("placement", None), own.pop("rateLimitSeconds", None)
+        said: dict[str, str | None] = {"policy": policy, "settings": settings_text(own), "placement": place}
+        if rate is not None:
+            said["rateLimitSeconds"] = rate
+        kept = {key: value for key, value in (await self._data()).items() if key not in said}
+        data = {**kept, **{key: value for key, value in said.items() if value is not None}}
+        record = _record(data)
+        data["policy"] = said["policy"] = record["policy"]  # as it is called, however it was spelt
+        try:
+            await self._api.patch(CONFIG_MAPS, CONFIG, {"data": said}, namespace=self._namespace, shape=ConfigMapObject)
+        except Missing:
+            await self._create(data)
+        return record
+
+    async def _create(self, data: Mapping[str, str]) -> None:
+        body = {"metadata": {"name": CONFIG, "namespace": self._namespace}, "data": dict(data)}
+        try:
+            await self._api.create(CONFIG_MAPS, body, namespace=self._namespace, shape=ConfigMapObject)
+        except Missing:
+            hint = "is Sterna installed? STERNA_OPERATOR_NAMESPACE says where, if it is not there"
+            raise NotFound("namespace", self._namespace, hint=hint) from None
+
+    async def _data(self) -> dict[str, str]:
+        """Nothing, where nobody has written it: then the operator goes by what it was started with."""
+        try:
+            found = await self._api.get(CONFIG_MAPS, CONFIG, namespace=self._namespace, shape=ConfigMapObject)
+        except Missing:
+            return {}
+        return found.data or {}
+
+
+def _record(data: Mapping[str, str]) -> Record:
+    """`InvalidRequest` where the operator could not use it. Imported here: rules bring all policies along."""
+    from sterna.engines.kubernetes.rules import rules_of
+
+    rules = rules_of(OperatorConfig(), data)
+    return {
+        "policy": rules.size.name,
+        "settings": dict(rules.policy_settings),
+        "placement": rules.placement,
+        "rateLimitSeconds": rules.rate_limit_s,
+    }

@@ -1,0 +1,196 @@
+"""The Kubernetes engine as the loop sees it: reports how things stand, takes decisions as what is to be from now on.
+
+`apply` writes intentions into the status of jobs, each with the version that it was decided from; pods follow
+(`carrying.py`). What a policy remembers is kept in a ConfigMap, which is written only when it changed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from sterna.engines.kubernetes.api import CONFIG_MAPS, AlreadyExists, Api, Missing, NotLeader, WriteConflict
+from sterna.engines.kubernetes.cache import Cache
+from sterna.engines.kubernetes.carrying import Carrier
+from sterna.engines.kubernetes.intentions import given_up, grown, shrunk
+from sterna.engines.kubernetes.jobs import JobView
+from sterna.engines.kubernetes.memory import memory_data, memory_of
+from sterna.engines.kubernetes.objects import ConfigMapObject
+from sterna.engines.kubernetes.options import MEMORY, OperatorConfig
+from sterna.engines.kubernetes.snapshot import World
+from sterna.engines.kubernetes.standing import Standing
+from sterna.engines.kubernetes.timeline import Timeline
+from sterna.model.errors import EngineRefused, EngineUnavailable, InvalidRequest, StaleView, SternaError
+from sterna.model.ids import JobId
+from sterna.model.lifecycle import Phase
+from sterna.model.plan import Action, Decision, Grow, Held, Outcome, Shrink
+from sterna.model.snapshot import Snapshot
+from sterna.model.target import PolicyMemory
+from sterna.model.why import Because
+from sterna.planner.reasons import Reasons
+
+log = logging.getLogger(__name__)
+
+
+class KubernetesEngine:
+    """Implements `Engine`."""
+
+    def __init__(
+        self, api: Api, cache: Cache, world: World, carrier: Carrier, timeline: Timeline, config: OperatorConfig
+    ) -> None:
+        self.decision: Decision | None = None  # the latest
+        self.view: Snapshot | None = None  # ... and what it was made from
+        self.wake_s: float | None = None
+        self.again_s: float | None = None  # an action did not hold: look again at this moment. None: all held
+        self.asked: Mapping[JobId, str] = {}  # moves that somebody asked for, and the object that says so
+        self._api = api
+        self._cache = cache
+        self._world = world
+        self._carrier = carrier
+        self._timeline = timeline
+        self._config = config
+        self.memory = PolicyMemory()  # what the policy carries into the next cycle
+        self._kept: dict[str, str] | None = None  # as the ConfigMap has it. None: there is none
+
+    def begin_term(self) -> None:
+        """Whoever led before may have remembered something."""
+        found = self._cache.own.get(MEMORY, self._config.namespace)
+        self._kept = None if found is None else dict(found.data or {})
+        self.decision = self.view = self.wake_s = self.again_s = None
+        try:
+            self.memory = memory_of(self._kept)
+        except InvalidRequest as error:
+            log.error("what policies remembered cannot be read", extra={"why": str(error)})
+            self.memory = PolicyMemory()
+
+    # -- Engine -------------------------------------------------------------------------------------------------------
+
+    async def observe(self) -> Snapshot:
+        self.again_s = None
+        self.view = self._world.snapshot(self._timeline.now(), self.memory)
+        return self.view
+
+    async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._take(action)) for action in actions]
+        return [task.result() for task in tasks]
+
+    async def remember(self, decision: Decision) -> None:
+        self.decision = decision
+        self.wake_s = decision.wake_s
+        if decision.memory != self.memory:
+            await self._keep(decision.memory)
+        await self._let_go_of_returns(decision)
+        self._tell_who_waits(decision)
+
+    # -- what is intended ---------------------------------------------------------------------------------------------
+
+    async def _take(self, action: Action) -> Outcome:
+        job = self._world.owner(action.job_id)
+        if job is None:
+            return Outcome(action, Held.STALE, "the job is gone or has ended")
+        migration = self.asked.get(action.job_id, "")
+
+        def intention(view: JobView) -> Standing | None:
+            now_s = self._timeline.now()
+            if isinstance(action, Shrink):
+                return shrunk(view, action, self._growth_of(action.job_id), now_s, migration=migration)
+            return grown(view, action, now_s, migration=migration)
+
+        try:
+            if not await self._carrier.intend(job, intention):
+                return self._not_held(
+                    action, Held.STALE, "the job has ended, was suspended or holds something else", 0.0
+                )
+        except WriteConflict as error:
+            await self._carrier.read_again(job)
+            return self._not_held(action, Held.STALE, str(error), 0.0)
+        except StaleView as error:
+            return self._not_held(action, Held.STALE, str(error), 0.0)
+        except EngineUnavailable as error:
+            return self._not_held(action, Held.TRY_AGAIN, str(error), error.retry_after_s)
+        except EngineRefused as error:  # the others are decided about without it, or nobody would get anything
+            self._world.set_aside(job.uid, self._timeline.now() + self._config.retry_max_s)
+            return self._not_held(action, Held.REFUSED, str(error), self._config.retry_max_s)
+        except SternaError as error:
+            return self._not_held(action, Held.STALE, str(error), self._config.retry_s)
+        value = self._world.value(action.job_id)
+        leaves = isinstance(action, Shrink) and value is not None and bool(value.leaving)
+        return Outcome(action, Held.BEGUN if leaves else Held.DONE)
+
+    def _not_held(self, action: Action, held: Held, message: str, after_s: float) -> Outcome:
+        moment = self._timeline.now() + after_s
+        self.again_s = moment if self.again_s is None else min(self.again_s, moment)
+        log.info("action did not hold", extra={"job": action.job_id, "held": held.value, "why": message})
+        return Outcome(action, held, message, after_s)
+
+    def _growth_of(self, job_id: JobId) -> Grow | None:
+        """What the decision under way has for this job after the shrink."""
+        for step in self.decision.steps if self.decision is not None else ():
+            for action in step.actions:
+                if isinstance(action, Grow) and action.job_id == job_id:
+                    return action
+        return None
+
+    # -- what is remembered -------------------------------------------------------------------------------------------
+
+    async def _keep(self, memory: PolicyMemory) -> None:
+        """Before anything is done that it stands for; whoever cannot remember must not decide."""
+        data = memory_data(memory)
+        if data != self._kept:
+            await self._write_memory(data)
+            self._kept = data
+        self.memory = memory
+
+    async def _write_memory(self, data: dict[str, str]) -> None:
+        namespace = self._config.namespace
+        known = self._cache.own.get(MEMORY, namespace)
+        meta = {"name": MEMORY, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "sterna"}}
+        gone = dict.fromkeys((known.data or {}).keys() - data.keys()) if known is not None else {}
+        try:
+            if known is None:
+                body = {"metadata": meta, "data": data}
+                found = await self._api.create(CONFIG_MAPS, body, namespace=namespace, shape=ConfigMapObject)
+            else:
+                body = {"metadata": {"resourceVersion": known.metadata.resource_version}, "data": {**gone, **data}}
+                found = await self._api.patch(CONFIG_MAPS, MEMORY, body, namespace=namespace, shape=ConfigMapObject)
+            self._cache.own.put(found)
+        except (WriteConflict, AlreadyExists) as error:
+            shape = ConfigMapObject
+            self._cache.own.put(await self._api.get(CONFIG_MAPS, MEMORY, namespace=namespace, shape=shape))
+            raise StaleView(f"somebody else wrote {MEMORY}: {error}") from error
+        except Missing as error:
+            if known is not None:
+                self._cache.own.forget(known)
+            raise StaleView(f"somebody deleted {MEMORY}: {error}") from error
+
+    async def _let_go_of_returns(self, decision: Decision) -> None:
+        """Jobs that let go of everything in order to come back, and that nothing is there for now."""
+        lost = [
+            value.id
+            for value in self._world.values.values()
+            if value.phase is Phase.RESIZING and decision.layout.workers_of(value.id) == value.workers
+        ]
+        for job_id in lost:
+            await self._give_up(job_id, decision.because_of(job_id))
+
+    async def _give_up(self, job_id: JobId, because: Because) -> None:
+        job = self._world.owner(job_id)
+        if job is None:
+            return
+        try:
+            await self._carrier.intend(job, lambda view: given_up(view, because, self._timeline.now()))
+        except NotLeader:
+            raise
+        except SternaError as error:  # the next decision finds it so again
+            log.info("a job could not be told to wait", extra={"job": job_id, "why": str(error)})
+
+    def _tell_who_waits(self, decision: Decision) -> None:
+        if self.view is None:
+            return
+        reasons = Reasons(self.view, decision)
+        for value in self.view.jobs:
+            waits = value.wants_workers and not value.workers and not value.leaving
+            if waits and not decision.layout.workers_of(value.id):
+                job = self._world.owner(value.id)
+                if job is not None:
+                    self._carrier.tell_why(job.uid, reasons.of(value))

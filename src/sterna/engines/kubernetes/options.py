@@ -1,0 +1,70 @@
+"""What an operator is told when it is started. How it decides may change while it runs: that is `rules.py`."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sterna.model.errors import InvalidRequest
+
+NAMESPACE = "sterna-system"
+CONFIG = "sterna-config"  # the ConfigMap that people write
+MEMORY = "sterna-memory"  # the ConfigMap that the operator keeps what a policy remembers in
+LEASE = "sterna"
+RATE_LIMIT_S = 2.0
+POLICY = "elastic-fifo"
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+
+
+class Binding(StrEnum):
+    """Who puts a pod on its node."""
+
+    NODE_NAME = "node-name"  # it is created there
+    BINDING = "binding"  # it is created without a node and bound at once, as a scheduler does it
+    NONE = "none"  # the cluster's own scheduler; sizes are still ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorConfig:
+    namespace: str = NAMESPACE  # its own: Lease, memory and configuration are there
+    watch: tuple[str, ...] | None = None  # namespaces whose jobs are ours. None: all of them
+    identity: str = "sterna"  # of this replica; no two replicas may share one
+    binding: Binding = Binding.NODE_NAME
+    nudge: bool = False  # touch a launcher when its host list changes, so that its kubelet looks at once
+    policy: str = POLICY
+    settings: Mapping[str, str] = field(default_factory=dict)  # of that policy
+    placement: str | None = None  # None: the policy's own
+    rate_limit_s: float = RATE_LIMIT_S  # between cycles
+    starving_after_s: float | None = None
+    elect: bool = True  # False: this is the only replica, and nobody asks for a Lease
+    lease_s: float = 15.0
+    renew_s: float = 5.0
+    retry_s: float = 2.0  # how often a standby asks for the Lease, and how soon trouble is tried again
+    retry_max_s: float = 60.0
+    cluster_domain: str = ""  # appended to the names of services. Empty: the shortest name that resolves
+    in_flight: int = 32  # jobs carried on at the same time
+    health_host: str = "127.0.0.1"
+    health_port: int | None = None  # None: nobody asks
+
+    def __post_init__(self) -> None:
+        _require(_NAME.fullmatch(self.namespace), "namespace", self.namespace, "the name of a namespace")
+        for name in self.watch or ():
+            _require(_NAME.fullmatch(name), "watch namespace", name, "the name of a namespace")
+        _require(self.watch is None or self.watch, "watch namespace", self.watch, "at least one namespace")
+        _require(self.identity.strip(), "identity", self.identity, "a name that no other replica has")
+        domain = self.cluster_domain
+        _require(not domain or _DOMAIN.fullmatch(domain), "cluster domain", domain, "a domain such as cluster.local")
+        for what, seconds in (("lease", self.lease_s), ("renew", self.renew_s), ("retry", self.retry_s)):
+            _require(0 < seconds < math.inf, what, seconds, "seconds, more than 0")
+        _require(self.renew_s < self.lease_s, "renew", self.renew_s, f"less than the lease itself ({self.lease_s:g} s)")
+        _require(self.in_flight > 0, "in flight", self.in_flight, "at least 1")
+        port = self.health_port
+        _require(port is None or 0 <= port <= 65535, "health port", port, "a port between 0 and 65535")
+
+
+def _require(good: object, field_: str, value: object, expected: str) -> None:
+    if not good:
+        raise InvalidRequest(field=field_, value=value, expected=expected)

@@ -1,0 +1,83 @@
+"""How this operator decides: policy, placement, rate limit. As it was started, and over that what `sterna-config` says.
+
+The ConfigMap's keys are `policy`, `settings` (one `name=value` a line), `placement`, `rateLimitSeconds` and
+`starvingAfterSeconds`, each of which may be left out. What cannot be used is refused as a whole: the last good rules
+stay in force, and people are told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.pacing import Pacer
+from sterna.model.errors import InvalidRequest
+from sterna.placement.strategies import placement
+from sterna.planner.decide import Placing, Settings
+from sterna.policies.registry import Policy
+from sterna.policies.registry import policy as policy_named
+
+KEYS = ("policy", "settings", "placement", "rateLimitSeconds", "starvingAfterSeconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Checked: whatever is in here can be decided by."""
+
+    size: Policy
+    place: Placing
+    placement: str
+    policy_settings: Mapping[str, str] = field(default_factory=dict)
+    rate_limit_s: float
+    settings: Settings
+
+
+def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:
+    """What holds when the ConfigMap says `data`; None: there is none. `InvalidRequest` names the key."""
+    said = {key: value.strip() for key, value in (data or {}).items()}
+    for key in said:
+        if key not in KEYS:
+            raise InvalidRequest(field="sterna-config", value=key, expected="one of the keys " + ", ".join(KEYS))
+    name = said.get("policy") or config.policy
+    own = settings_of(said["settings"]) if "settings" in said else {}
+    if not said.get("policy") and "settings" not in said:
+        own = dict(config.settings)  # another policy has other settings
+    chosen = policy_named(name, own)
+    wanted = said.get("placement") or (config.placement if not said.get("policy") else None)
+    where = wanted or chosen.placement
+    if where != chosen.placement and chosen.entry.placement == "dragon":
+        expected = f"{chosen.placement}: this policy decides by what fits on nodes"
+        raise InvalidRequest(field="placement", value=where, expected=expected)
+    rate_limit_s = config.rate_limit_s if "rateLimitSeconds" not in said else _seconds(said, "rateLimitSeconds")
+    Pacer(rate_limit_s=rate_limit_s)  # refuses what is no rate limit
+    starving = config.starving_after_s if "starvingAfterSeconds" not in said else _seconds(said, "starvingAfterSeconds")
+    return Rules(
+        size=chosen,
+        place=placement(where),
+        placement=where,
+        policy_settings=own,
+        rate_limit_s=rate_limit_s,
+        settings=Settings(counted=where == "count", starving_after_s=starving),
+    )
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """`name=value` on every line that is not empty."""
+    found: dict[str, str] = {}
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        name, sign, value = line.partition("=")
+        if not sign or not name.strip():
+            raise InvalidRequest(field="settings", value=line, expected="name=value, one a line")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def settings_text(settings: Mapping[str, str]) -> str:
+    """The same, as the ConfigMap has it."""
+    return "\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
+
+
+def _seconds(said: Mapping[str, str], key: str) -> float:
+    try:
+        return float(said[key])
+    except ValueError:
+        raise InvalidRequest(field=key, value=said[key], expected="seconds, 0 or more") from None

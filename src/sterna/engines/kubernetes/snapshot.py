@@ -1,0 +1,160 @@
+"""What the next decision sees: jobs as values, kept in order of arrival; only those that something happened to are
+worked out again.
+"""
+
+import logging
+from collections.abc import Callable
+
+from sterna.engines.kubernetes.cache import Cache
+from sterna.engines.kubernetes.jobs import JobView
+from sterna.engines.kubernetes.known import KnownJob, KnownJobs, Parse, status_of
+from sterna.engines.kubernetes.roster import Roster
+from sterna.engines.kubernetes.values import value_of
+from sterna.engines.pacing import Happening
+from sterna.model.ids import JobId
+from sterna.model.jobs import Job
+from sterna.model.learning import Knowledge
+from sterna.model.snapshot import Snapshot, arrival_order
+from sterna.model.target import PolicyMemory
+
+log = logging.getLogger(__name__)
+
+_KNOWLEDGE = Knowledge()  # nothing is learned here yet: every job scales as its category does before it was ever seen
+
+
+class World:
+    """Nodes, guests and jobs. `on_change` tells of a job, by uid, that something happened to."""
+
+    def __init__(self, cache: Cache, parse: Parse) -> None:
+        self.on_change: Callable[[str], None] = lambda _: None
+        self._counted: dict[str, JobId] = {}  # uid -> id, of jobs that have a value
+        self._values: dict[JobId, Job] = {}  # in order of arrival
+        self._owners: dict[JobId, str] = {}  # uid of the job whose value it is
+        self._changed: set[str] = set()
+        self._aside: dict[str, float] = {}  # uid -> until when it is not shown
+        self._revision = 0
+        self._cache = cache
+        self.roster = Roster(cache, is_counted=self._counted.__contains__)
+        self.jobs = KnownJobs(cache, parse, self.roster.facts)
+        self.jobs.on_change = self._job_changed
+        self.roster.on_facts = self._node_changed
+
+    def listen(self, on_happening: Callable[[Happening], None]) -> None:
+        """Told of whatever a decision may depend on."""
+        self.jobs.on_happening = on_happening
+        self.roster.on_happening = on_happening
+
+    def set_aside(self, uid: str, until_s: float) -> None:
+        """Decide as if this job were somebody else's: the cluster takes no decision about it."""
+        self._aside[uid] = until_s
+        self._changed.add(uid)
+
+    def snapshot(self, now_s: float, memory: PolicyMemory) -> Snapshot:
+        for uid in [uid for uid, until_s in self._aside.items() if until_s <= now_s]:
+            del self._aside[uid]
+            self._changed.add(uid)
+        self.refresh()
+        self._revision += 1
+        view = Snapshot(
+            revision=self._revision,
+            now_s=now_s,
+            cluster=self.roster.cluster,
+            jobs=tuple(self._values.values()),
+            serving=self.roster.serving,
+            memory=memory,
+        )
+        return view.prepared(by_id=self._values.copy())
+
+    def value(self, job_id: JobId) -> Job | None:
+        self.refresh()
+        return self._values.get(job_id)
+
+    @property
+    def values(self) -> dict[JobId, Job]:
+        self.refresh()
+        return self._values
+
+    def owner(self, job_id: JobId) -> KnownJob | None:
+        """The job that the snapshot shows under this id."""
+        self.refresh()
+        return self.jobs.by_uid.get(self._owners.get(job_id, ""))
+
+    @property
+    def anybody_leaves(self) -> bool:
+        self.refresh()
+        return any(job.leaving for job in self._values.values())
+
+    def refresh(self) -> None:
+        """Work out anew what something happened to."""
+        in_order = True
+        while self._changed:  # a name that becomes free may go to another job
+            changed, self._changed = self._changed, set()
+            for uid in changed:
+                job = self.jobs.by_uid.get(uid)
+                value = None if job is None else self._value(job)
+                if value is None:
+                    self._leave(uid)
+                else:
+                    in_order = self._show(uid, value) and in_order
+        if not in_order:
+            self._values = {job.id: job for job in sorted(self._values.values(), key=arrival_order)}
+
+    def _value(self, job: KnownJob) -> Job | None:
+        try:
+            if job.uid in self._aside or status_of(job.object).recorded.finished:
+                return None  # before its spec is read: a cluster may keep many of these
+            view = self.jobs.view(job)
+            value = value_of(view)
+        except Exception:  # the boundary of one job: a snapshot without it is better than none
+            log.exception("a job cannot be shown to the scheduler", extra={"job": job.id})
+            return None
+        return None if value is None else value.but(curve=_KNOWLEDGE.curve_for(value.spec), units_left=units_left(view))
+
+    def _show(self, uid: str, value: Job) -> bool:
+        """Says whether the values are still in order."""
+        job_id = value.id
+        if self._owners.get(job_id, uid) != uid:
+            return True  # an older job of another kind has this name
+        before = self._values.get(job_id)
+        last = next(reversed(self._values.values()), None)
+        self._values[job_id], self._owners[job_id] = value, uid
+        if uid not in self._counted:
+            self._counted[uid] = job_id
+            self.roster.recount(self._cache.pods.by("job", uid))
+        if before is not None:
+            return arrival_order(before) == arrival_order(value)
+        return last is None or arrival_order(last) <= arrival_order(value)
+
+    def _leave(self, uid: str) -> None:
+        job_id = self._counted.pop(uid, None)
+        if job_id is None:
+            return
+        if self._owners.get(job_id) == uid:
+            del self._owners[job_id], self._values[job_id]
+            self._changed.update(job.uid for job in self.jobs.named(job_id) if job.uid != uid)
+        self.roster.recount(self._cache.pods.by("job", uid))
+
+    def _job_changed(self, uid: str) -> None:
+        self._changed.add(uid)
+        self.on_change(uid)
+
+    def _node_changed(self, name: str) -> None:
+        """Jobs that are there, or are to be there, have something to think about."""
+        for pod in self._cache.pods.by("node", name):
+            if (uid := pod.metadata.controller_uid) in self.jobs.by_uid:
+                self._job_changed(uid)
+        for job_id, value in self._values.items():
+            if any(worker.node == name for worker in value.workers):
+                self._job_changed(self._owners[job_id])
+
+
+def units_left(view: JobView) -> float | None:
+    """Work left, as the program said last, else as the manifest says. None: nobody knows."""
+    progress, workload = view.standing.progress, view.workload
+    epochs = None if workload is None else workload.units_total
+    if progress is None or not progress.units_done:
+        return epochs if progress is None or progress.units_total is None else progress.units_total
+    total = progress.units_total
+    if total is None and epochs is not None and progress.epoch > 0:
+        total = epochs * progress.units_done / progress.epoch  # a manifest counts epochs, of which some were seen
+    return None if total is None else max(0.0, total - progress.units_done)
