@@ -1,0 +1,100 @@
+{{/*
+What the operator may do. Every rule says why; a verb that nothing uses does not belong here. No secrets, no exec, no
+wildcards, and nodes are only read. Everything is followed by list and watch; get is for the moment when a write meets
+an object that is newer than what the watch has told. The comments are the documentation: docs/install.md is filled
+from them.
+*/}}
+
+{{/* Of the whole cluster, whatever namespaces it looks after. */}}
+{{- define "sterna.rules.cluster" -}}
+# room, readiness, taints and accelerators of nodes; draining is asked for by an annotation that people write
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
+{{- end }}
+
+{{/* Of each namespace whose jobs it looks after. */}}
+{{- define "sterna.rules.jobs" -}}
+# jobs of the kinds it runs; a finished one is deleted when its ttlSecondsAfterFinished is over
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs, pytorchjobs, mpijobs]
+  verbs: [get, list, watch, delete]
+# jobs of its own kind, the same
+- apiGroups: [sterna.dev]
+  resources: [elasticjobs]
+  verbs: [get, list, watch, delete]
+# requests to move workers or to empty a node
+- apiGroups: [sterna.dev]
+  resources: [migrations]
+  verbs: [list, watch]
+# where jobs stand: what is intended for them, conditions, counts
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs/status, pytorchjobs/status, mpijobs/status]
+  verbs: [patch]
+# the same for its own kinds
+- apiGroups: [sterna.dev]
+  resources: [elasticjobs/status, migrations/status]
+  verbs: [patch]
+# pods name their job as owner and hold up its deletion; clusters with OwnerReferencesPermissionEnforcement (OpenShift) ask for this
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs/finalizers, pytorchjobs/finalizers, mpijobs/finalizers]
+  verbs: [update]
+# the same for its own kind
+- apiGroups: [sterna.dev]
+  resources: [elasticjobs/finalizers]
+  verbs: [update]
+# workers; those of others are only read, because they take room
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+{{- if .Values.nudge }}
+# an annotation on a launcher, so that its kubelet refreshes the host list at once (nudge)
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
+{{- end }}
+{{- if eq .Values.binding "binding" }}
+# put a pod on the node it was placed on (binding: binding)
+- apiGroups: [""]
+  resources: [pods/binding]
+  verbs: [create]
+{{- end }}
+# one headless service a worker gives it a name that stays
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, delete]
+# host lists of MPIJobs
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, update]
+# say on the job what was done and why; one that is said again is counted
+- apiGroups: [""]
+  resources: [events]
+  verbs: [get, create, patch]
+{{- end }}
+
+{{/* Of its own namespace. */}}
+{{- define "sterna.rules.own" -}}
+# become the leader when there is no Lease yet
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+# stay the leader, or see who is
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [sterna]
+  verbs: [get, patch]
+# how to decide (sterna-config), and what a policy remembers when there is nothing yet
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, watch, create]
+# what a policy remembers
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [sterna-memory]
+  verbs: [get, patch]
+# say about itself what has no job, such as a configuration that cannot be used
+- apiGroups: [""]
+  resources: [events]
+  verbs: [get, create, patch]
+{{- end }}

@@ -1,0 +1,201 @@
+"""What the chart makes of values, and which values it refuses."""
+
+import json
+
+import pytest
+
+from sterna import __version__
+from sterna.engines.kubernetes.options import CONFIG, LEASE, MEMORY
+from sterna.engines.kubernetes.rules import KEYS, settings_of
+from sterna.placement.strategies import PLACEMENTS
+from sterna.policies.registry import ENTRIES
+from tests.deploy.rbac import roles_of
+from tests.deploy.rendering import CHART, CRDS, NAMESPACE, RenderFailed, objects, of_kind, render, the_only
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+
+def test_the_charts_version_is_the_programs():
+    chart = objects((CHART / "Chart.yaml").read_text())[0]
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        pytest.param({"replica": 3}, "Additional property replica is not allowed", id="a typing mistake"),
+        pytest.param({"image.tagg": "1"}, "image: Additional property tagg is not allowed", id="one further down"),
+        pytest.param({"replicas": "two"}, "replicas: Invalid type. Expected: integer", id="a word for a number"),
+        pytest.param({"replicas": -1}, "replicas: Must be greater than or equal to 0", id="fewer than none"),
+        pytest.param({"binding": "nodeName"}, "binding must be one of", id="an unknown way to bind"),
+        pytest.param({"watchNamespaces": "research"}, "watchNamespaces: Invalid type. Expected: array", id="no list"),
+        pytest.param({"watchNamespaces": ["Research"]}, "watchNamespaces.0: Does not match", id="no namespace's name"),
+        pytest.param({"healthPort": 70000}, "healthPort: Must be less than or equal to 65535", id="no port"),
+        pytest.param({"config.policy": "elastic_fifo"}, "config.policy must be one of", id="no policy"),
+        pytest.param({"config.placement": "pack"}, "config.placement must be one of", id="no placement"),
+        pytest.param({"config.rateLimitSeconds": "2s"}, "config.rateLimitSeconds: Invalid type", id="a unit too many"),
+        pytest.param({"config.polcy": "fifo"}, "config: Additional property polcy", id="no key of the configuration"),
+        pytest.param({"networkPolicy.apiServerPorts": []}, "Array must have at least 1 items", id="nowhere to go"),
+        pytest.param({"runAsUser": 0}, "runAsUser: Must be greater than or equal to 1", id="root"),
+        pytest.param({"image.digest": "sha256:abc"}, "image.digest: Does not match pattern", id="half a digest"),
+        pytest.param({"resources.limits": {"memory": "a lot"}}, "memory: Does not match pattern", id="no quantity"),
+        pytest.param({"nodeSelector": {"gpu": True}}, "nodeSelector.gpu: Invalid type", id="a label that is no text"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_refused(values, complaint):
+    with pytest.raises(RenderFailed, match="values don't meet the specifications") as refused:
+        render(values)
+    assert complaint in str(refused.value)
+
+
+def test_the_schema_is_strict_everywhere_it_names_keys():
+    def loose(schema, path="values"):
+        if "properties" in schema and "$ref" not in schema:
+            # an environment variable and its like are Kubernetes' own objects: the API server checks them
+            if schema.get("additionalProperties") is not False and not path.endswith("extraEnv[]"):
+                yield path
+            for name, below in schema["properties"].items():
+                yield from loose(below, f"{path}.{name}")
+        if "items" in schema:
+            yield from loose(schema["items"], f"{path}[]")
+
+    assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert list(loose(SCHEMA)) == []
+
+
+def test_the_schema_and_the_defaults_name_the_same_values():
+    """`global` is Helm's own: it sets it where the chart is a part of another one."""
+    defaults = objects((CHART / "values.yaml").read_text())[0]
+
+    def named(schema, values, path=""):
+        for name, below in schema.get("properties", {}).items():
+            if f"{path}{name}" != "global" and path != "config.":
+                yield f"{path}{name}", name in values
+                yield from named(below, values.get(name) or {}, f"{path}{name}.") if below.get("properties") else ()
+
+    assert [name for name, documented in named(SCHEMA, defaults) if not documented] == []
+
+
+def test_policies_and_placements_in_the_schema_are_those_there_are():
+    config = SCHEMA["properties"]["config"]["properties"]
+    assert config["policy"]["enum"] == sorted(entry.name for entry in ENTRIES)
+    assert config["placement"]["enum"] == sorted(PLACEMENTS)
+    assert set(config) == set(KEYS)
+    documented = (CHART / "values.yaml").read_text()
+    assert [key for key in KEYS if f"#   {key}: " not in documented] == []
+
+
+def test_names_that_the_operator_looks_for_are_those_in_the_chart():
+    bodies = objects(render(release="anything"))
+    assert [body["metadata"]["name"] for body in of_kind(bodies, "ConfigMap")] == [CONFIG]
+    named = {
+        name
+        for role in roles_of(bodies, "anything-sterna")
+        for rule in role["rules"]
+        for name in rule.get("resourceNames", ())
+    }
+    assert named == {LEASE, MEMORY}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        pytest.param({}, None, id="what is not named is left to whoever sets it at run time"),
+        pytest.param({"policy": "afs-l"}, {"policy": "afs-l"}, id="a policy"),
+        pytest.param(
+            {"rateLimitSeconds": 0, "starvingAfterSeconds": 2500000},
+            {"rateLimitSeconds": "0", "starvingAfterSeconds": "2500000"},
+            id="numbers become text, zero and large ones too",
+        ),
+    ],
+)
+def test_the_configuration_has_what_the_values_name(config, expected):
+    assert the_only(objects(render({"config": config})), "ConfigMap").get("data") == expected
+
+
+def test_settings_of_a_policy_come_out_as_the_operator_reads_them():
+    settings = {"promote-knob": 8, "demote": "jump", "thresholds": "60,1000000", "service": 1000000, "strict": True}
+    data = the_only(objects(render({"config": {"policy": "las", "settings": settings}})), "ConfigMap")["data"]
+    assert settings_of(data["settings"]) == {
+        "promote-knob": "8",
+        "demote": "jump",
+        "thresholds": "60,1000000",
+        "service": "1000000",
+        "strict": "true",
+    }
+
+
+def test_definitions_are_those_that_are_checked_in_and_are_kept_at_the_end():
+    checked_in = [body for path in sorted(CRDS.glob("*.yaml")) for body in objects(path.read_text())]
+    assert checked_in
+    rendered = of_kind(objects(render()), "CustomResourceDefinition")
+    for body in rendered:
+        assert body["metadata"]["annotations"].pop("helm.sh/resource-policy") == "keep"
+        if not body["metadata"]["annotations"]:
+            del body["metadata"]["annotations"]
+    assert rendered == checked_in
+    assert of_kind(objects(render({"crds.install": False})), "CustomResourceDefinition") == []
+
+
+def test_an_old_cluster_gets_the_disruption_budget_it_knows():
+    assert the_only(objects(render(kube_version="1.20.2")), "PodDisruptionBudget")["apiVersion"] == "policy/v1beta1"
+    assert the_only(objects(render(kube_version="1.21.0")), "PodDisruptionBudget")["apiVersion"] == "policy/v1"
+
+
+def test_a_cluster_that_is_too_old_is_refused():
+    with pytest.raises(RenderFailed, match=r"incompatible with Kubernetes v1\.19"):
+        render(kube_version="1.19.16")
+
+
+def test_what_selects_the_operators_pods_finds_them():
+    bodies = objects(
+        render({"metrics.serviceMonitor.enabled": True, "podLabels": {"team": "platform"}}, release="mine")
+    )
+    labels = the_only(bodies, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    service, monitor = the_only(bodies, "Service"), the_only(bodies, "ServiceMonitor")
+    selectors = {
+        "Deployment": the_only(bodies, "Deployment")["spec"]["selector"]["matchLabels"],
+        "Service": service["spec"]["selector"],
+        "PodDisruptionBudget": the_only(bodies, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        "NetworkPolicy": the_only(bodies, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+    }
+    assert [kind for kind, selector in selectors.items() if not selector.items() <= labels.items()] == []
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+
+
+def test_the_pod_that_helm_test_runs_may_reach_the_operator():
+    bodies = objects(render(tests=True))
+    pod, policy = the_only(bodies, "Pod"), the_only(bodies, "NetworkPolicy")
+    admitted = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
+    assert admitted.items() <= pod["metadata"]["labels"].items()
+    service = the_only(bodies, "Service")
+    url = f"http://{service['metadata']['name']}.{NAMESPACE}.svc:{service['spec']['ports'][0]['port']}/readyz"
+    assert pod["spec"]["containers"][0]["command"][-1] == url
+    selector = service["spec"]["selector"]
+    assert not selector.items() <= pod["metadata"]["labels"].items()  # it must not answer for the operator
+
+
+def test_an_image_is_named_by_tag_or_by_digest():
+    def image(**values: str) -> str:
+        bodies = objects(render({f"image.{key}": value for key, value in values.items()}))
+        return str(the_only(bodies, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"])
+
+    digest = "sha256:" + "0" * 64
+    assert image() == f"sterna:{__version__}"
+    assert image(repository="registry.example:5000/ml/sterna", tag="dev") == "registry.example:5000/ml/sterna:dev"
+    assert image(tag="dev", digest=digest) == f"sterna@{digest}"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        pytest.param({}, "jobs in all namespaces", id="everything"),
+        pytest.param({"watchNamespaces": ["research", "teaching"]}, "jobs in: research, teaching", id="some"),
+        pytest.param({"replicas": 1}, "There is one replica", id="one replica"),
+        pytest.param({"crds.install": False}, "were not installed", id="no definitions"),
+        pytest.param({"metrics.serviceMonitor.enabled": True}, "no metrics yet", id="nothing to scrape"),
+    ],
+)
+def test_the_notes_say_what_was_installed(values, said):
+    assert said in render(values, notes=True)
