@@ -8,22 +8,17 @@ import itertools
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
+from sterna.engines.local.logfile import LogFile
 from sterna.interfaces.api.port import Record
 from sterna.model.errors import Conflict, InvalidRequest, NotFound, SternaError
 from sterna.policies.registry import policy as policy_named
 
 GPUS = 2
 KINDS = ("ElasticJob", "PyTorchJob", "TFJob", "MPIJob")
-
-
-class LogFile(NamedTuple):
-    worker: str
-    path: Path
-    live: bool
 
 
 class FakeScheduler:
@@ -169,7 +164,7 @@ class FakeScheduler:
         await self._tell(None, "PolicyChanged", f"to {policy}")
         return dict(self._policy)
 
-    def log_files(self, job_id: str, worker: str | None) -> list[LogFile]:
+    async def logs(self, job_id: str, worker: str | None) -> list[LogFile]:
         self._found(job_id)
         files = self._logs[job_id]
         if worker is None:

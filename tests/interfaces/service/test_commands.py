@@ -383,6 +383,11 @@ class Typed:
 
     def __init__(self, **params: object) -> None:
         self.params = params
+        self.meta: dict[str, object] = {}
+        self.obj = None
+
+    def find_root(self) -> "Typed":
+        return self
 
 
 def test_names_are_completed(api, job_a):

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.interfaces.api.logfile import CHUNK_BYTES, LogReader
+from sterna.engines.local.logfile import CHUNK_BYTES, LogFile, LogReader
 from sterna.interfaces.api.logs import Selection, chosen
 from sterna.model.errors import EngineUnavailable, InvalidRequest, NotFound
-from tests.interfaces.service.fake import LogFile
 from tests.interfaces.service.serving import SOON_S, Service, eventually, manifest, service
 
 TRIES = int(os.environ.get("STERNA_SEEDS", "100"))

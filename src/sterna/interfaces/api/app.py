@@ -40,12 +40,17 @@ class _Way(NamedTuple):
 
 def build_app(scheduler: Scheduler, *, token: str, stop: Stop) -> ASGIApp:
     """The whole API on one scheduler, for whoever brings this token."""
+    return Doorkeeper(build_routes(scheduler, stop=stop), token=token)
+
+
+def build_routes(scheduler: Scheduler, *, stop: Stop) -> ASGIApp:
+    """The same without a door: for whoever is inside already."""
     ways = _ways(_Answers(scheduler, stop))
     paths = dict.fromkeys(way.path for way in ways)
     routes = [_route(path, [way for way in ways if way.path == path]) for path in paths]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False  # a path is right or wrong
-    return Doorkeeper(app, token=token)
+    return app
 
 
 def _ways(api: "_Answers") -> list[_Way]:
@@ -179,6 +184,9 @@ async def _told(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     try:
         async for part in content:
             yield part
+    except SternaError as error:
+        _LOG.warning("answer cut short", extra={"why": str(error)})
+        raise
     except Exception:
         _LOG.exception("answer cut short")
         raise

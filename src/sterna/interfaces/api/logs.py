@@ -1,19 +1,19 @@
 """What a job's processes print, as one stream: once, or for as long as the job lives, new processes included.
 
 Which processes: those that live, or where none does the last of each worker; `previous` gives the one before that, and
-`every` all there ever were. Reading one file is `logfile.py`; which files there are, the scheduler knows.
+`every` all there ever were. Which there are and how one is read, the scheduler knows.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from sterna.interfaces.api.logfile import LogReader
-from sterna.interfaces.api.port import FINISHED, LogFile, Scheduler
+from sterna.interfaces.api.port import FINISHED, Log, LogReader, Scheduler
 from sterna.model.errors import InvalidRequest, NotFound
 
 _LOOK_EVERY_S = 0.2  # for new bytes
 _ASK_EVERY_S = 1.0  # for new processes
+_FAREWELL_S = 3.0  # for bytes that are still on their way when the job has ended
 _LINE_MAX = 1 << 16  # a longer one is cut rather than kept
 
 
@@ -33,68 +33,70 @@ async def log_stream(scheduler: Scheduler, wanted: Selection) -> AsyncIterator[b
     """The stream. A job that is not there is an error now, before the answer begins."""
     if wanted.previous and (wanted.follow or wanted.every):
         raise InvalidRequest(field="previous", value=True, expected="neither follow nor every beside it")
-    files = scheduler.log_files(wanted.job_id, wanted.worker)
-    return _followed(scheduler, wanted, files) if wanted.follow else _printed(wanted, chosen(files, wanted))
+    logs = await scheduler.logs(wanted.job_id, wanted.worker)
+    return _followed(scheduler, wanted, logs) if wanted.follow else _printed(wanted, chosen(logs, wanted))
 
 
-def chosen(files: Sequence[LogFile], wanted: Selection) -> list[LogFile]:
+def chosen(logs: Sequence[Log], wanted: Selection) -> list[Log]:
     """Out of all processes, the newest last, those that are meant."""
     if wanted.every:
-        return list(files)
-    newest = {_seat(file): file for file in files}
-    current = [file for file in files if file.live] or list(newest.values())
+        return list(logs)
+    newest = {log.seat: log for log in logs}
+    current = [log for log in logs if log.live] or list(newest.values())
     if not wanted.previous:
         return current
-    return list({_seat(file): file for file in files if file not in current}.values())
+    return list({log.seat: log for log in logs if log not in current}.values())
 
 
-async def _printed(wanted: Selection, files: Sequence[LogFile]) -> AsyncIterator[bytes]:
-    """File after file, each as long as it was when its turn came: a busy writer must not keep us for ever."""
-    for file in files:
-        output = await asyncio.to_thread(_Output, file, wanted)
+async def _printed(wanted: Selection, logs: Sequence[Log]) -> AsyncIterator[bytes]:
+    """Log after log, each as long as it was when its turn came."""
+    for log in logs:
+        output = await _opened(log, wanted)
         try:
-            left = output.reader.pending_bytes
-            while left > 0 and (content := await asyncio.to_thread(output.reader.read)):
-                yield output.shown(content[:left])
-                left -= len(content)
+            while content := await output.reader.read():
+                yield output.shown(content)
             yield output.rest()
         finally:
-            output.reader.close()
+            await output.reader.close()
 
 
-async def _followed(scheduler: Scheduler, wanted: Selection, files: Sequence[LogFile]) -> AsyncIterator[bytes]:
+async def _followed(scheduler: Scheduler, wanted: Selection, logs: Sequence[Log]) -> AsyncIterator[bytes]:
     """Until the job has ended and everything is told. Processes that start meanwhile are told from their beginning."""
     clock = asyncio.get_running_loop()
-    seen = {file.path for file in files}
-    outputs = [await asyncio.to_thread(_Output, file, wanted) for file in chosen(files, wanted)]
-    asked_s, over = -_ASK_EVERY_S, False
+    seen = {log.key for log in logs}
+    outputs = [await _opened(log, wanted) for log in chosen(logs, wanted)]
+    asked_s, over_s = -_ASK_EVERY_S, None
     try:
         while True:
-            contents = await asyncio.to_thread(_news, outputs)
-            for content in contents:
-                yield content
-            if over and not contents:
+            told = False
+            for output in outputs:
+                if content := await output.reader.read():
+                    told = True
+                    yield output.shown(content)
+            if over_s is not None and not told and (_all_told(outputs) or clock.time() - over_s > _FAREWELL_S):
                 break
             if clock.time() - asked_s >= _ASK_EVERY_S:
-                asked_s, over = clock.time(), await _is_over(scheduler, wanted.job_id)
-                fresh = [file for file in _files(scheduler, wanted) if file.path not in seen]
-                seen.update(file.path for file in fresh)
-                outputs += [await asyncio.to_thread(_Output, file, wanted._replace(tail=-1)) for file in fresh]
-            elif not contents:
+                asked_s = clock.time()
+                if over_s is None and await _is_over(scheduler, wanted.job_id):
+                    over_s = asked_s
+                fresh = [log for log in await _logs(scheduler, wanted) if log.key not in seen]
+                seen.update(log.key for log in fresh)
+                outputs += [await _opened(log, wanted._replace(tail=-1)) for log in fresh]
+            elif not told:
                 await asyncio.sleep(_LOOK_EVERY_S)
         for output in outputs:
             yield output.rest()
     finally:
         for output in outputs:
-            output.reader.close()
+            await output.reader.close()
 
 
 class _Output:
     """One process on its way into the stream: bytes as they are, or line by line where lines of several mix."""
 
-    def __init__(self, file: LogFile, wanted: Selection) -> None:
-        self.reader = LogReader(file.path, tail=wanted.tail if wanted.tail >= 0 else None)
-        self._prefix = f"[{file.worker}] ".encode() if wanted.prefix else b""
+    def __init__(self, worker: str, reader: LogReader, wanted: Selection) -> None:
+        self.reader = reader
+        self._prefix = f"[{worker}] ".encode() if wanted.prefix else b""
         self._part = b""  # of a line whose end has not come
 
     def shown(self, content: bytes) -> bytes:
@@ -110,9 +112,13 @@ class _Output:
         return self._prefix + line + b"\n" if line else b""
 
 
-def _news(outputs: Sequence[_Output]) -> list[bytes]:
-    """A chunk of each that has one."""
-    return [output.shown(content) for output in outputs if (content := output.reader.read())]
+async def _opened(log: Log, wanted: Selection) -> _Output:
+    reader = await log.open(tail=wanted.tail if wanted.tail >= 0 else None, follow=wanted.follow)
+    return _Output(log.worker, reader, wanted)
+
+
+def _all_told(outputs: Sequence[_Output]) -> bool:
+    return all(output.reader.dry for output in outputs)
 
 
 async def _is_over(scheduler: Scheduler, job_id: str) -> bool:
@@ -122,13 +128,8 @@ async def _is_over(scheduler: Scheduler, job_id: str) -> bool:
         return True
 
 
-def _files(scheduler: Scheduler, wanted: Selection) -> Sequence[LogFile]:
+async def _logs(scheduler: Scheduler, wanted: Selection) -> Sequence[Log]:
     try:
-        return scheduler.log_files(wanted.job_id, wanted.worker)
+        return await scheduler.logs(wanted.job_id, wanted.worker)
     except NotFound:  # deleted while we watched
         return []
-
-
-def _seat(file: LogFile) -> str:
-    """Role and ordinal: what the processes that followed each other as one worker have in common."""
-    return file.worker.rpartition("-")[0]

@@ -6,7 +6,6 @@ nothing between the engine and `-o json` renames anything. Errors are those of `
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 Record = dict[str, Any]
@@ -15,20 +14,46 @@ PHASES = ("Waiting", "Running", "Resizing", "Suspended", "Succeeded", "Failed")
 FINISHED = frozenset({"Succeeded", "Failed"})
 
 
-class LogFile(Protocol):
-    """What one process of a job has written. Rotated parts stand beside it, see `logfile.py`."""
+class LogReader(Protocol):
+    """A log that is being read."""
 
-    @property
-    def worker(self) -> str:
-        """Uid of the process's worker: job, role, ordinal and five letters of its own."""
+    async def read(self) -> bytes:
+        """The next bytes. Empty: that was all; of a log that is followed, nothing new now."""
         ...
 
     @property
-    def path(self) -> Path: ...
+    def dry(self) -> bool:
+        """Of a log that is followed: all that was written until now has been read, or no more can come."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Log(Protocol):
+    """What one process of a job has written, wherever that is kept."""
+
+    @property
+    def worker(self) -> str:
+        """Whose it is, as people are told."""
+        ...
+
+    @property
+    def seat(self) -> str:
+        """What the processes that followed each other as one worker have in common."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """Tells this process from all others of the job."""
+        ...
 
     @property
     def live(self) -> bool:
         """May it still grow?"""
+        ...
+
+    async def open(self, *, tail: int | None, follow: bool) -> LogReader:
+        """From its beginning, or only its last lines. Followed, it goes on as it grows."""
         ...
 
 
@@ -75,7 +100,7 @@ class Scheduler(Protocol):
 
     async def set_policy(self, policy: str, settings: Mapping[str, str]) -> Record: ...
 
-    def log_files(self, job_id: str, worker: str | None) -> Sequence[LogFile]:
+    async def logs(self, job_id: str, worker: str | None) -> Sequence[Log]:
         """Of every process the job has had, or of one worker's: the newest last."""
         ...
 

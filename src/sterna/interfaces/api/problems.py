@@ -7,7 +7,15 @@ cannot drift apart; it imports no web framework, because the client pays for eve
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sterna.model.errors import Conflict, EngineRefused, EngineUnavailable, InvalidRequest, NotFound, SternaError
+from sterna.model.errors import (
+    Conflict,
+    EngineRefused,
+    EngineUnavailable,
+    InvalidRequest,
+    NotFound,
+    StaleView,
+    SternaError,
+)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -54,7 +62,7 @@ def problem_of(error: SternaError) -> Problem:
             return Problem(422, "invalid-request", str(error), more)
         case NotFound():
             return Problem(404, "not-found", str(error), {"kind": error.kind, "name": error.name})
-        case Conflict():
+        case Conflict() | StaleView():
             return Problem(409, "conflict", str(error))
         case EngineRefused():
             return Problem(409, "refused", str(error))

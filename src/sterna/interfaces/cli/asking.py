@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sterna.interfaces.cli.engine import Engine, chosen, speaking
 from sterna.interfaces.cli.terminal import exit_code, tell_error
 from sterna.model.errors import EngineUnavailable, InvalidRequest, SternaError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-_COMPLETES_WITHIN_S = 0.5
+_COMPLETES_WITHIN_S = {Engine.LOCAL: 0.5, Engine.KUBERNETES: 5.0}  # a loopback answers at once, a cluster does not
 
 
 class Form(StrEnum):
@@ -31,9 +32,7 @@ class Form(StrEnum):
 
 
 def client_of(home: str | None) -> "Client":
-    from sterna.interfaces.client import Client
-
-    return Client(home)
+    return chosen().client(home)
 
 
 def job_ids(names: list[str], namespace: str) -> list[str]:
@@ -93,6 +92,7 @@ def say(words: str, *, quiet: bool = False) -> None:
 def complete_jobs(ctx: typer.Context, incomplete: str) -> list[str]:
     namespace = ctx.params.get("namespace") or "default"
     jobs = _completed(ctx, lambda client: client.jobs())
+    jobs = jobs or _completed(ctx, lambda client: client.jobs(namespace=namespace))  # who may not see all of them
     names = [job["name"] if job["namespace"] == namespace else job["id"] for job in jobs]
     return sorted(name for name in names if name.startswith(incomplete))
 
@@ -103,12 +103,12 @@ def complete_nodes(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _completed(ctx: typer.Context, ask: "Callable[[Client], list[Record]]") -> list[Record]:
-    from sterna.interfaces.client import Client
-
-    try:
-        return ask(Client(ctx.params.get("home"), deadline_s=_COMPLETES_WITHIN_S))
-    except (SternaError, OSError):
-        return []
+    with speaking(ctx):
+        try:
+            choice = chosen()
+            return ask(choice.client(ctx.params.get("home"), deadline_s=_COMPLETES_WITHIN_S[choice.engine]))
+        except (SternaError, OSError):
+            return []
 
 
 Home = Annotated[

@@ -15,6 +15,7 @@ from sterna.interfaces.cli.asking import (
     job_ids,
     say,
 )
+from sterna.interfaces.cli.engine import Engine, chosen
 from sterna.model.errors import InvalidRequest
 
 _EPILOG = """\b
@@ -23,7 +24,8 @@ Examples:
   sterna delete mnist cifar --yes
   sterna delete --all -n experiments
 \b
-On a terminal it asks first, unless --yes is given. Checkpoints go with the job; `sterna suspend` keeps it.
+On a terminal it asks first, unless --yes is given. Checkpoints go with the job, except on a cluster, where they stay
+on the job's volume; `sterna suspend` keeps everything.
 """
 
 
@@ -43,7 +45,7 @@ def delete(
 ) -> None:
     """Stop jobs and delete all they left.
 
-    Checkpoints and logs go, too. One line for each that was deleted. One that is not there does not keep the others.
+    Logs go, too. One line for each that was deleted. One that is not there does not keep the others.
     """
     if bool(names) is every:
         raise InvalidRequest(field="JOB", value=names or None, expected="names of jobs, or --all")
@@ -53,7 +55,8 @@ def delete(
         say(f"no jobs in namespace {namespace}", quiet=quiet)
         return
     if not yes and sys.stdin.isatty() and sys.stdout.isatty():
-        typer.confirm(f"Delete {', '.join(ids)} with all checkpoints?", abort=True)
+        with_what = "with all checkpoints" if chosen().engine is Engine.LOCAL else "and all their pods"
+        typer.confirm(f"Delete {', '.join(ids)} {with_what}?", abort=True)
 
     told: list[str] = []
 

@@ -20,7 +20,7 @@ from sterna.interfaces.cli.asking import (
     until_interrupted,
 )
 from sterna.interfaces.cli.terminal import strong
-from sterna.model.errors import InvalidRequest, NotFound
+from sterna.model.errors import EngineRefused, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from sterna.interfaces.client import Client
@@ -186,7 +186,10 @@ def _print_table(question: _Question, records: list[Record], *, wide: bool, head
 
 
 def _tell_none(client: "Client", namespace: str) -> None:
-    elsewhere = len(client.jobs())
+    try:
+        elsewhere = len(client.jobs())
+    except EngineRefused:  # whoever may not see other namespaces is not told of them
+        return
     if elsewhere:
         typer.echo(f"no jobs in namespace {namespace}; {elsewhere} in others, see -A", err=True)
 

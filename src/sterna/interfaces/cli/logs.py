@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from sterna.interfaces.cli.asking import Home, JobArgument, Namespace, client_of, job_id_of, until_interrupted
+from sterna.interfaces.cli.engine import program
 
 _EPILOG = """\b
 Examples:
@@ -55,7 +56,7 @@ def logs(
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
     if silent and sys.stderr.isatty():
-        typer.echo(f"{job_id} has printed nothing; `sterna explain {job}` says what it does", err=True)
+        typer.echo(f"{job_id} has printed nothing; `{program()} explain {job}` says what it does", err=True)
 
 
 def _may_mix(job: dict[str, object]) -> bool:

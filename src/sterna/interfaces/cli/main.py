@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from sterna.interfaces.cli import (
     compare,
+    crds,
     decide,
     delete,
     demo,
@@ -23,6 +24,7 @@ from sterna.interfaces.cli import (
     migrate,
     models,
     nodes,
+    operator,
     policies,
     policy,
     replay,
@@ -35,13 +37,24 @@ from sterna.interfaces.cli import (
     up,
     wait,
 )
+from sterna.interfaces.cli.engine import (
+    ContextOption,
+    Engine,
+    EngineOption,
+    KubeconfigOption,
+    NamespaceOption,
+    speaking,
+    with_engine,
+)
 from sterna.interfaces.cli.terminal import EXIT_INTERRUPTED, EXIT_PIPE_CLOSED, tell_error
 from sterna.model.errors import SternaError
 
 EPILOG = """\b
 Exit codes: 0 done, 1 failed, 2 wrong input (the message says what would do), 3 not found, 4 time is up,
 130 interrupted.
-Environment: STERNA_HOME is where the engine of this machine keeps its state; NO_COLOR switches colours off.
+Environment: STERNA_HOME is where the engine of this machine keeps its state; STERNA_ENGINE=kubernetes lets commands
+ask the cluster of KUBECONFIG instead, whose operator is in STERNA_OPERATOR_NAMESPACE (sterna-system);
+NO_COLOR switches colours off.
 """
 
 
@@ -50,7 +63,8 @@ class AnsweringGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            answer = super().invoke(ctx)
+            with speaking(ctx):
+                answer = super().invoke(ctx)
             sys.stdout.flush()  # here rather than at exit, where a closed pipe could not be caught
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone: nothing to add
@@ -74,18 +88,28 @@ cli = typer.Typer(
 
 
 @cli.callback()
-def sterna() -> None:
+def sterna(
+    engine: EngineOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    namespace: NamespaceOption = None,
+) -> None:
     """Elastic, migration-aware scheduling for deep-learning training: run jobs here, ask the core, or simulate it.
 
     The decisions are those that the engines carry out: one pure core decides for a cluster, one machine and the
-    simulator alike.
+    simulator alike. Options before a command may stand behind it as well.
     """
 
 
 _ENGINE = (up, down, submit, get, describe, logs, events, explain, top, wait, demo)  # in the order that help lists them
 _CHANGES = (scale, migrate, nodes, suspension, delete, policy)
-_CORE = (decide, simulate, compare, replay, generate, policies, models, traces)
-for _module in (*_ENGINE, *_CHANGES, *_CORE):
+_CORE = (operator, decide, simulate, compare, replay, generate, policies, models, traces, crds)
+for _module in (*_ENGINE, *_CHANGES):
+    _module.add_to(cli)
+for _command in cli.registered_commands:
+    assert _command.callback is not None
+    _command.callback = with_engine(_command.callback)
+for _module in _CORE:
     _module.add_to(cli)
 
 
@@ -99,13 +123,18 @@ def version() -> None:
 
 def main() -> None:
     """The console script."""
+    run("sterna")
+
+
+def run(program: str, *, engine: Engine | None = None) -> None:
+    """The commands under this name. `engine` is whom they ask unless they are told; None: the environment says."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # whoever started us closed it: nobody listens, which is no error
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - kept to the end
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a sign is no error either
-    cli(prog_name="sterna")
+    cli(prog_name=program, obj=engine)
 
 
 if __name__ == "__main__":

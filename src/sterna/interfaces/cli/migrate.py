@@ -27,7 +27,8 @@ Examples:
   sterna migrate mnist --to node-2
   sterna migrate mnist --worker 0 --to node-2 --wait
 \b
-The replacement is started and imported on the target before the old worker stops: the job pauses for a save and a load.
+The replacement is started and imported on the target before the old worker stops: the job pauses for a save and a
+load. On a cluster a Migration object is made, and the operator does the rest.
 `sterna get migrations` shows what each move took.
 """
 _ENDED = ("Succeeded", "Failed", "Refused")

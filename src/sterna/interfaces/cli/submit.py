@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sterna.interfaces.cli.asking import Form, Home, OutputForm, Quiet, Record, client_of, for_each, printed, say
+from sterna.interfaces.cli.engine import chosen, program
 from sterna.interfaces.cli.options import seconds, taking
 from sterna.interfaces.reports.grid import one_line
 from sterna.model.errors import Conflict, InvalidRequest
@@ -23,7 +24,8 @@ Examples:
   sed s/NAME/run-7/ template.yaml | sterna submit -f -
 \b
 A file may hold several documents: TFJob, PyTorchJob, MPIJob or ElasticJob, as for Kubernetes. All of them are taken
-or none. Programs run as processes in the current directory; images are not used.
+or none. On this machine programs run as processes in the current directory, and images are not used; on a cluster the
+API server gets the documents as they are, and --dry-run asks it, too.
 """
 _FILE_BYTES_MAX = 1 << 20
 
@@ -94,7 +96,7 @@ def _tell(jobs: list[Record], run: SubmitOptions) -> None:
         for job in jobs:
             say(f"job {job['id']} " + ("would be created" if run.dry_run else "created"), quiet=run.quiet)
             if not run.dry_run:
-                say(f"follow it with: sterna logs -f {_typed(job)}", quiet=run.quiet)
+                say(f"follow it with: {program()} logs -f {_typed(job)}", quiet=run.quiet)
 
 
 def _wait(client: "Client", job_id: str, run: SubmitOptions) -> None:
@@ -106,7 +108,8 @@ def _wait(client: "Client", job_id: str, run: SubmitOptions) -> None:
 
 def _typed(job: Record) -> str:
     """The job as its next command would name it."""
-    return str(job["name"] if job["namespace"] == "default" else job["id"])
+    usual = chosen()._replace(namespace=None).default_namespace()
+    return str(job["name"] if job["namespace"] == usual else job["id"])
 
 
 def _read(path: str) -> str:

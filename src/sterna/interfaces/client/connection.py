@@ -75,7 +75,7 @@ class Connection:
             http.connect()
             sock = http.sock
             with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before it read everything
-                http.request(method, _target(path, query or {}), content, headers)
+                http.request(method, target(path, query or {}), content, headers)
             response = http.getresponse()
             if response.status >= 400:
                 raise error_of(response.status, _read_json(response))
@@ -116,7 +116,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _target(path: str, query: Query) -> str:
+def target(path: str, query: Query) -> str:
     said = {
         name: int(value) if isinstance(value, bool) else value for name, value in query.items() if value is not None
     }

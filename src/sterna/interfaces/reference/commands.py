@@ -13,7 +13,7 @@ from sterna.interfaces.reference.blocks import table
 
 
 def commands_page() -> str:
-    parts = ["# Commands", _prose(sterna), _example(EPILOG)]
+    parts = ["# Commands", _prose(sterna), _parameters(sterna), _example(EPILOG)]
     commands = [(command.callback, command.epilog) for command in cli.registered_commands if command.callback]
     for command, epilog in sorted(commands, key=lambda pair: pair[0].__name__):
         parts += [f"## sterna {command.__name__}", _prose(command), _parameters(command), _example(epilog)]
@@ -33,7 +33,8 @@ def _example(words: str | None) -> str:
 
 
 def _parameters(command: Callable[..., Any]) -> str:
-    rows = [_row(parameter) for parameter in inspect.signature(command).parameters.values()]
+    parameters = inspect.signature(command).parameters.values()
+    rows = [_row(parameter) for parameter in parameters if not get_args(parameter.annotation)[1].hidden]
     return table(("option", "meaning", "default"), rows) if rows else ""
 
 

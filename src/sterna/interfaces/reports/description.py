@@ -11,6 +11,7 @@ from sterna.interfaces.reports.record_tables import (
     EVENTS,
     HISTORY,
     WORKERS,
+    WORKERS_ELSEWHERE,
     RecordColumn,
     record_table,
 )
@@ -26,12 +27,13 @@ Pairs = list[tuple[str, str | None]]  # None: a line that is left out
 def job_description(job: Record, events: Sequence[Record], *, now: datetime, strong: Emphasis = plainly) -> str:
     """`events` are the latest of the job's."""
     workers = job.get("workerDetails") or []
-    alive = [worker for worker in workers if worker.get("pid") is not None]
-    ended = [worker for worker in workers if worker.get("pid") is None]
+    ended = [worker for worker in workers if worker.get("pid") is None and worker.get("exit") is not None]
+    alive = [worker for worker in workers if worker not in ended]
+    columns = WORKERS if any(worker.get("pid") is not None for worker in alive) else WORKERS_ELSEWHERE
     parts = [
         _pairs([*_identity(job), *_times(job, now), *_training(job), *_counts(job)], strong),
         _section("Conditions", CONDITIONS, job.get("conditions") or (), now, strong),
-        _section("Workers", WORKERS, alive, now, strong),
+        _section("Workers", columns, alive, now, strong),
         _section("Ended last", ENDED, ended[-_ENDED_SHOWN:], now, strong),
         _section("Changes", HISTORY, (job.get("history") or [])[-_CHANGES_SHOWN:], now, strong),
         _section("Events", EVENTS, events, now, strong),

@@ -165,6 +165,8 @@ WORKERS: tuple[RecordColumn, ...] = (
     RecordColumn("AGE", _age("startedAt")),
 )
 
+WORKERS_ELSEWHERE = tuple(column for column in WORKERS if column.head != "PID")  # where processes are not ours to see
+
 CONDITIONS: tuple[RecordColumn, ...] = (
     RecordColumn("TYPE", _plain("type")),
     RecordColumn("STATUS", _plain("status")),
