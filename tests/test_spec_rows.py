@@ -12,4 +12,4 @@ def test_the_row_has_a_test_of_its_own(row):
 
 def test_the_list_can_be_printed(capsys):
     main()
-    assert capsys.readouterr().out.startswith("dragon_15\n    ")
+    assert capsys.readouterr().out.startswith("dragon_1\n    ")

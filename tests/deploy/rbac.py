@@ -19,6 +19,8 @@ from tests.deploy.rendering import Body, objects, of_kind, render
 
 JOB_KINDS = (("kubeflow.org", "tfjobs"), ("kubeflow.org", "pytorchjobs"), ("kubeflow.org", "mpijobs"))
 OWN_KINDS = (("sterna.dev", "elasticjobs"),)
+# Values that grant something more than the default does.
+EVERYTHING: dict[str, object] = {"binding": "binding", "nudge": True, "kubeshare": True}
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 
 
@@ -45,6 +47,9 @@ _THERE = "asked only when a create finds its object there: after a crash, or a l
 REASONED: dict[Right, str] = {
     **{Right(group, resource, "finalizers", "update"): _OWNERS for group, resource in (*JOB_KINDS, *OWN_KINDS)},
     **{Right(group, resource, "", "get"): _NEWER for group, resource in (*JOB_KINDS, *OWN_KINDS)},
+    Right(
+        "kubeshare.nthu", "sharepods", "", "get"
+    ): "asked only when somebody else writes a SharePod that is being placed",
     **{Right("", resource, "", "get"): _THERE for resource in ("pods", "services", "configmaps")},
     Right("", "events", "", "get"): "asked only when an event that was written before a restart is said again",
 }
@@ -140,4 +145,4 @@ def _split(resource: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table(render({"binding": "binding", "nudge": True})))
+    sys.stdout.write(table(render(EVERYTHING)))

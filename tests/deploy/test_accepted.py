@@ -12,7 +12,7 @@ from tests.deploy.rendering import MANIFEST, Body, objects, of_kind, render, the
 
 VALUES = [
     pytest.param({}, id="by default"),
-    pytest.param({"binding": "binding", "nudge": True}, id="binding and nudging"),
+    pytest.param({"binding": "binding", "nudge": True, "kubeshare": True}, id="binding, nudging, SharePods"),
     pytest.param({"binding": "none", "clusterDomain": "cluster.local"}, id="the cluster's scheduler"),
     pytest.param({"watchNamespaces": ["default", "kube-public"]}, id="two namespaces"),
     pytest.param({"networkPolicy.enabled": False, "podDisruptionBudget.enabled": False}, id="less around it"),

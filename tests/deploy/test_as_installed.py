@@ -31,6 +31,7 @@ LEASE_KEPT = Right("coordination.k8s.io", "leases", "", "patch")
     [
         pytest.param({}, id="by default"),
         pytest.param({"watchNamespaces": ["a", "b"], "binding": "none", "nudge": True, "logFormat": "json"}, id="set"),
+        pytest.param({"kubeshare": True}, id="with SharePods"),
         pytest.param({"leaderElection.renewSeconds": 2.5, "extraArgs": ["--in-flight=8"]}, id="more"),
     ],
 )

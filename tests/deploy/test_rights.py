@@ -10,7 +10,17 @@ import pytest
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fixtures import install_crds, make_namespace
 from tests.cluster.requests import Api, ApiError, until
-from tests.deploy.rbac import REASONED, Right, granted_verbs, reasons, refused_verbs, roles_of, table, used_verbs
+from tests.deploy.rbac import (
+    EVERYTHING,
+    REASONED,
+    Right,
+    granted_verbs,
+    reasons,
+    refused_verbs,
+    roles_of,
+    table,
+    used_verbs,
+)
 from tests.deploy.rendering import MANIFEST, ROOT, Body, objects, of_kind, render
 
 # By group and resource: all that any choice of values may grant to the operator.
@@ -38,6 +48,7 @@ ALLOWED = {
 }
 BINDING = {"pods/binding": "create"}
 NUDGE = {"pods": "patch"}
+KUBESHARE = {"kubeshare.nthu/sharepods": "get list watch patch"}
 OWN = {"configmaps", "events", "leases"}  # in its own namespace, where it looks after other ones
 NAMED = {"leases": "sterna", "configmaps": "sterna-memory"}  # the only ones of their kind that it may change there
 
@@ -59,6 +70,7 @@ def _rights_of(name: str, verbs: str) -> Iterator[Right]:
         pytest.param({"binding": "none"}, rights(ALLOWED), id="the cluster's own scheduler binds"),
         pytest.param({"binding": "binding"}, rights(ALLOWED, BINDING), id="binding needs one right more"),
         pytest.param({"nudge": True}, rights(ALLOWED, NUDGE), id="so does nudging"),
+        pytest.param({"kubeshare": True}, rights(ALLOWED, KUBESHARE), id="SharePods are seen where that is asked for"),
         pytest.param({"watchNamespaces": ["research", "teaching"]}, rights(ALLOWED), id="in two namespaces"),
         pytest.param({"rbac.create": False}, set(), id="somebody else grants them"),
     ],
@@ -90,19 +102,19 @@ def test_s4_with_namespaces_named_only_nodes_are_seen_of_the_rest():
 
 
 def test_s4_every_rule_says_why():
-    found = list(reasons(render({"binding": "binding", "nudge": True, "rbac.aggregate": False})))
+    found = list(reasons(render({**EVERYTHING, "rbac.aggregate": False})))
     assert len(found) > 15
     assert [rule for why, rule in found if not why] == []
 
 
 def test_a_reason_for_an_unused_right_is_about_a_right_that_is_granted():
-    assert REASONED.keys() <= rights(ALLOWED, BINDING, NUDGE)
+    assert REASONED.keys() <= rights(ALLOWED, BINDING, NUDGE, KUBESHARE)
 
 
 def test_the_table_in_the_documentation_is_the_charts():
     page = (ROOT / "docs" / "install.md").read_text()
     between = page.partition("<!-- begin rights -->\n")[2].partition("<!-- end rights -->")[0]
-    assert between == table(render({"binding": "binding", "nudge": True})), "make manifests brings it up to date"
+    assert between == table(render(EVERYTHING)), "make manifests brings it up to date"
 
 
 def test_the_manifest_grants_what_the_chart_does():

@@ -115,11 +115,13 @@ class Running:
         return asyncio.create_task(self._live())
 
     async def _end(self) -> None:
+        before = self.problem
         if self._mortal is not None:
             self._mortal.dead = True
         self._task.cancel()
         with suppress(BaseException):
             await self._task
+        self.problem = before  # whatever it died of now is our doing
 
     async def _live(self) -> None:
         try:
@@ -226,7 +228,7 @@ class Lab:
 
     def phase(self, kind: str, name: str) -> str:
         scheduling = self.job(kind, name).get("status", {}).get("scheduling", {})
-        return str(scheduling.get("phase", ""))
+        return str(scheduling.get("state", ""))
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
         def checked() -> Any:

@@ -2,19 +2,17 @@
 
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.requests import APPLY
-from tests.deploy.rbac import roles_of
+from tests.deploy.rbac import EVERYTHING, roles_of
 from tests.deploy.rendering import objects, render
 
 USER = "sterna"
-OPTIONS = {"binding": "binding", "nudge": True}  # what is granted only where a value asks for it is tried too
-
 _GROUP = "rbac.authorization.k8s.io"
 _NAME = "sterna-under-test"
 
 
 def grant_shipped_rights(plane: ControlPlane) -> None:
-    """In every namespace, because a test has its own. Doing it again changes nothing."""
-    rules = [rule for role in roles_of(objects(render(OPTIONS))) for rule in role["rules"]]
+    """In every namespace, as a test has its own, with all that values may ask for. Doing it again changes nothing."""
+    rules = [rule for role in roles_of(objects(render(EVERYTHING))) for rule in role["rules"]]
     metadata = {"name": _NAME}
     role = {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
     bound = {

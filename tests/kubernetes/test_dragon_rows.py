@@ -29,12 +29,16 @@ def env_of(pod: Body) -> dict[str, str]:
     return {variable["name"]: variable.get("value", "") for variable in pod["spec"]["containers"][0]["env"]}
 
 
+NAMELESS: Body = {"template": {"spec": {"containers": [{"name": "main", "image": "localhost/none:1"}]}}}
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         pytest.param({"min-instances": 3, "max-instances": 2}, "max-instances", id="more at least than at most"),
-        pytest.param({"min-instances": 2}, "replicas", id="fewer replicas than the minimum"),
-        pytest.param({"bacckoffLimit": 3}, "backoffLimit", id="a misspelt key"),
+        pytest.param({"min-instances": 2, "max-instances": 4}, "replicas", id="fewer replicas than the minimum"),
+        pytest.param({"tfReplicaSpecs": {"Worker": NAMELESS}}, "tensorflow", id="no container that counts"),
+        pytest.param({"tfReplicaSpecs": {"PS": NAMELESS}}, "Worker", id="servers alone"),
     ],
 )
 def test_dragon_1_a_job_that_makes_no_sense_fails_at_once_and_says_why(lab: Lab, change: Body, told: str):

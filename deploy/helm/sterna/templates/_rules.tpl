@@ -59,6 +59,12 @@ from them.
   resources: [pods/binding]
   verbs: [create]
 {{- end }}
+{{- if .Values.kubeshare }}
+# SharePods take room like pods; those of high priority are given their node and card (kubeshare)
+- apiGroups: [kubeshare.nthu]
+  resources: [sharepods]
+  verbs: [get, list, watch, patch]
+{{- end }}
 # one headless service a worker gives it a name that stays
 - apiGroups: [""]
   resources: [services]

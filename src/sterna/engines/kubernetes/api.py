@@ -43,6 +43,7 @@ MPI_JOBS = Resource("kubeflow.org", "v1", "mpijobs", "MPIJob")
 MPI_JOBS_V2 = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
 ELASTIC_JOBS = Resource("sterna.dev", "v1alpha1", "elasticjobs", "ElasticJob")
 MIGRATIONS = Resource("sterna.dev", "v1alpha1", "migrations", "Migration")
+SHARE_PODS = Resource("kubeshare.nthu", "v1", "sharepods", "SharePod")  # KubeShare's
 
 
 class Urgency(IntEnum):

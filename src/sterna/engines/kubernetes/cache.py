@@ -20,6 +20,7 @@ from sterna.engines.kubernetes.api import (
     PODS,
     PYTORCH_JOBS,
     SERVICES,
+    SHARE_PODS,
     TF_JOBS,
     Api,
     Resource,
@@ -34,6 +35,7 @@ from sterna.engines.kubernetes.objects import (
     NodeObject,
     Pod,
     ServiceObject,
+    SharePodObject,
 )
 from sterna.engines.kubernetes.options import OperatorConfig
 from sterna.engines.kubernetes.reflector import Reflector
@@ -55,13 +57,15 @@ class Cache:
         self.config_maps: Store[ConfigMapObject] = Store({"job": _owner})
         self.jobs: dict[Resource, Store[JobObject]] = {kind: Store() for kinds in KINDS for kind in kinds}
         self.migrations: Store[MigrationObject] = Store()
+        self.share_pods: Store[SharePodObject] = Store()  # empty unless the operator is told to look at them
         self.own: Store[ConfigMapObject] = Store()  # of the operator's namespace: configuration and memory
         self._api = api
         self._config = config
         self._clock = clock
         self._reflectors: list[Reflector[Any]] = []
+        self._kinds = (*KINDS, (MIGRATIONS,), *(((SHARE_PODS,),) if config.kubeshare else ()))
         # By kind: is it known whether the cluster has it?
-        self._asked = {kinds[0].kind: asyncio.Event() for kinds in (*KINDS, (MIGRATIONS,))}
+        self._asked = {kinds[0].kind: asyncio.Event() for kinds in self._kinds}
 
     async def run(self) -> None:
         """Keep everything up to date, for ever."""
@@ -72,9 +76,8 @@ class Cache:
             self._reflect(group, SERVICES, self.services, ServiceObject, self._namespaces)
             self._reflect(group, CONFIG_MAPS, self.config_maps, ConfigMapObject, self._namespaces, labels=OURS)
             self._reflect(group, CONFIG_MAPS, self.own, ConfigMapObject, [config.namespace])
-            for versions in KINDS:
+            for versions in self._kinds:
                 group.create_task(self._follow(group, versions))
-            group.create_task(self._follow(group, (MIGRATIONS,)))
 
     async def synced(self) -> None:
         """Until everything has been listed once."""
@@ -116,6 +119,8 @@ class Cache:
         kind = served[0]
         if kind is MIGRATIONS:
             self._reflect(group, kind, self.migrations, MigrationObject, self._namespaces)
+        elif kind is SHARE_PODS:
+            self._reflect(group, kind, self.share_pods, SharePodObject, self._namespaces)
         else:
             self._reflect(group, kind, self.jobs[kind], JobObject, self._namespaces)
         asked.set()

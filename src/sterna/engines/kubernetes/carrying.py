@@ -9,8 +9,9 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
-from sterna.engines.kubernetes.api import Api, NotLeader, Urgency, WriteConflict
+from sterna.engines.kubernetes.api import Api, NotLeader, Unreachable, Urgency, WriteConflict
 from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.client.backoff import Backoff
 from sterna.engines.kubernetes.events import JobEvent, Reason
@@ -64,6 +65,7 @@ class Carrier:
         self._turns: dict[str, _Turn] = {}  # of jobs that somebody is busy with
         self._timers: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
+        self._unsure: dict[str, _Unsure] = {}  # by uid: what was written, or was not
         self._why: dict[str, Because] = {}  # why a job waits, as the latest decision said; by uid
         self._work = asyncio.Event()
 
@@ -113,6 +115,7 @@ class Carrier:
         )
         self._timers.clear()
         self._backoffs.clear()
+        self._unsure.clear()
         self._why.clear()
         for job in self._world.jobs:
             self.mark(job.uid)
@@ -193,22 +196,34 @@ class Carrier:
         """Make it durable, and tell of it."""
         if done.status is not None:
             body = {"metadata": {"resourceVersion": view.resource_version}, "status": done.status}
-            found = await self._api.patch(
-                job.resource,
-                view.name,
-                body,
-                namespace=view.namespace,
-                subresource="status",
-                shape=JobObject,
-                urgency=urgency,
-            )
+            try:
+                found = await self._api.patch(
+                    job.resource,
+                    view.name,
+                    body,
+                    namespace=view.namespace,
+                    subresource="status",
+                    shape=JobObject,
+                    urgency=urgency,
+                )
+            except Unreachable:
+                self._unsure[job.uid] = self._with_earlier(job, _Unsure(view.status.recorded, done.happenings))
+                raise
             self._cache.jobs[job.resource].put(found)
         self._world.jobs.forget_vanished(job, view.vanished)
         for event in done.events:
             self._record(job, event)
-        for happening in done.happenings:
+        before, happenings = self._with_earlier(job, _Unsure(view.status.recorded, done.happenings))
+        self._unsure.pop(job.uid, None)
+        for happening in happenings:
             self._notice(happening)
-        self._on_written(job, view.status.recorded, done.standing)
+        self._on_written(job, before, done.standing)
+
+    def _with_earlier(self, job: KnownJob, now: "_Unsure") -> "_Unsure":
+        """Together with what nobody was told of because its write may have failed. If it did not, no later look would
+        find anything new, and whoever waits for the news would wait for ever."""
+        earlier = self._unsure.get(job.uid)
+        return now if earlier is None else _Unsure(earlier.before, (*earlier.happenings, *now.happenings))
 
     async def read_again(self, job: KnownJob) -> float:
         """Somebody else wrote it: the watch will tell what, asking is sooner. Answers when to look again."""
@@ -241,6 +256,7 @@ class Carrier:
     def _forget(self, uid: str) -> None:
         self._timers.pop(uid, None)
         self._backoffs.pop(uid, None)
+        self._unsure.pop(uid, None)
         self._why.pop(uid, None)
 
     @asynccontextmanager
@@ -255,6 +271,13 @@ class Carrier:
             turn.users -= 1
             if not turn.users:
                 self._turns.pop(uid, None)
+
+
+class _Unsure(NamedTuple):
+    """A write whose answer was lost: it may have happened."""
+
+    before: Standing
+    happenings: tuple[Happening, ...]
 
 
 class _Turn:

@@ -6,7 +6,7 @@ A cycle that fails leaves in force what was decided before; it is told once, and
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from sterna.engines.kubernetes.engine import KubernetesEngine
 from sterna.engines.kubernetes.migrating import Migrations
@@ -35,7 +35,9 @@ class Decider:
         journal: Journal,
         config: OperatorConfig,
         rules: Callable[[], Rules],
+        first: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        """`first`: what goes before training, and is done before every cycle. False: it must be tried again."""
         self.pacer = Pacer(rate_limit_s=rules().rate_limit_s)
         self.cycles = 0
         self.last_cycle_s: float | None = None  # None: there was none yet
@@ -47,6 +49,7 @@ class Decider:
         self._journal = journal
         self._config = config
         self._rules = rules
+        self._first = first
         self._asked = asyncio.Event()
         self._again_s: float | None = None
         self._cut_short = False  # the latest plan waits for room that is being let go of
@@ -93,11 +96,12 @@ class Decider:
         return max(0.0, min((moment - now_s for moment in moments if moment is not None), default=math.inf))
 
     async def cycle(self) -> None:
-        ticket, rules, began_s = self.pacer.begin(), self._rules(), self._timeline.now()
-        place = self._migrations.placing(rules.place)
-        self._engine.asked = self._migrations.asked
         self._busy = True
         try:
+            done = self._first is None or await self._first()
+            ticket, rules, began_s = self.pacer.begin(), self._rules(), self._timeline.now()
+            place = self._migrations.placing(rules.place)
+            self._engine.asked = self._migrations.asked
             result = await try_cycle(
                 self._engine, rules.size, place, self._journal, rules.settings, retry_after_s=self._config.retry_s
             )
@@ -108,6 +112,8 @@ class Decider:
         self.cycles += 1
         self.last_cycle_s = now_s
         self._follow_up(result, now_s, took_s=now_s - began_s)
+        if not done:
+            self._again_s = min(now_s + self._config.retry_s, math.inf if self._again_s is None else self._again_s)
 
     def _follow_up(self, result: CycleResult, now_s: float, *, took_s: float) -> None:
         decision, error = result.decision, result.error

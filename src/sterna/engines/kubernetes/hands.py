@@ -54,7 +54,7 @@ class Hands:
         cache.pods.listen(self._pod_changed)
 
     async def carry_out(self, job: KnownJob, effects: Sequence[Effect]) -> tuple[list[JobEvent], list[SternaError]]:
-        """All of them, those of one sort side by side; what fails does not keep the others from being done."""
+        """In their order, those of one sort side by side. A failure keeps what comes after it from being done."""
         events: list[JobEvent] = []
         errors: list[SternaError] = []
         for alike in _side_by_side(effects):
@@ -73,6 +73,8 @@ class Hands:
         try:
             done = await self._do(job, effect)
         except SternaError as error:
+            if isinstance(effect, NudgePod):
+                return None, None  # the kubelet looks by itself within a minute; nothing else may wait for this
             event = None if told is None else JobEvent(told[2], f"{effect.name}: {error}", warning=True)
             return event, error
         return JobEvent(told[1], told[0].format(effect.name)) if done and told is not None else None, None

@@ -32,6 +32,8 @@ class ParsedJob(Protocol):
     def workload(self) -> Workload: ...
 
 
+_UNREADABLE = "sterna.dev/unreadable"
+
 Parse = Callable[[Mapping[str, Any]], ParsedJob]  # of an object as the API server has it; raises InvalidRequest
 
 
@@ -231,9 +233,9 @@ class KnownJobs:
             job.problem = ""
         except SternaError as error:
             job.problem = str(error)
-        except Exception as error:  # the boundary of one object: the others must go on
+        except Exception:  # the boundary of one object: the others must go on
             log.exception("a job could not be read", extra={"job": job.id})
-            job.problem = f"it could not be read: {type(error).__name__}: {error}"
+            job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until somebody can read it
 
 
 def created_s(found: JobObject) -> float:

@@ -220,6 +220,10 @@ class MigrationObject(UnreadObject, frozen=True):
     pass
 
 
+class SharePodObject(UnreadObject, frozen=True):
+    pass
+
+
 class LeaseSpec(Shape, frozen=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None

@@ -24,6 +24,7 @@ from sterna.engines.kubernetes.objects import ConfigMapObject
 from sterna.engines.kubernetes.options import CONFIG, LEASE, OperatorConfig
 from sterna.engines.kubernetes.recorder import About, Recorder, Severity
 from sterna.engines.kubernetes.rules import Rules, rules_of
+from sterna.engines.kubernetes.sharing import Sharing
 from sterna.engines.kubernetes.snapshot import World
 from sterna.engines.kubernetes.timeline import Timeline
 from sterna.engines.pacing import Happening
@@ -63,6 +64,7 @@ class Operator:
         self.carrier = Carrier(*parts, notice=self._notice, on_written=lambda *news: self.migrations.written(*news))
         self.engine = KubernetesEngine(guarded, self.cache, self.world, self.carrier, self.timeline, config)
         self.migrations = Migrations(*parts, read_migration, notice=self._notice)
+        self.sharing = self._made_sharing(guarded) if config.kubeshare else None
         self.decider = Decider(
             self.engine,
             self.world,
@@ -71,6 +73,7 @@ class Operator:
             journal or NoJournal(),
             config,
             rules=lambda: self.rules,
+            first=None if self.sharing is None else self.sharing.place,
         )
         self.world.on_change = self.carrier.mark
         self.world.listen(self._notice)
@@ -220,6 +223,17 @@ class Operator:
             timing=timing,
             clock=clock,
             epoch_above=self._highest_epoch,
+        )
+
+    def _made_sharing(self, api: Api) -> Sharing:
+        return Sharing(
+            api,
+            self.cache,
+            self.world.roster,
+            self._recorder,
+            look=lambda: self.world.snapshot(self.timeline.now(), self.engine.memory),
+            rules=lambda: self.rules,
+            notice=self._notice,
         )
 
     def _highest_epoch(self) -> int:

@@ -34,6 +34,7 @@ class OperatorConfig:
     identity: str = "sterna"  # of this replica; no two replicas may share one
     binding: Binding = Binding.NODE_NAME
     nudge: bool = False  # touch a launcher when its host list changes, so that its kubelet looks at once
+    kubeshare: bool = False  # count SharePods, and place those of high priority
     policy: str = POLICY
     settings: Mapping[str, str] = field(default_factory=dict)  # of that policy
     placement: str | None = None  # None: the policy's own

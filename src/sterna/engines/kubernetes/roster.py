@@ -27,6 +27,7 @@ class Roster:
         self.facts: dict[str, NodeFacts] = {}
         self.on_happening: Callable[[Happening], None] = lambda _: None
         self.on_facts: Callable[[str], None] = lambda _: None  # of this node
+        self.is_shadow: Callable[[Pod], bool] = lambda _: False  # is it counted by something that it was made for?
         self._is_counted = is_counted
         self._bare: dict[str, Node] = {}  # without guests
         self._guests: dict[str, dict[str, Guest]] = {}  # by node, then by uid
@@ -60,6 +61,18 @@ class Roster:
         """Whether these are guests may have changed."""
         for pod in pods:
             self._weigh(pod)
+
+    def put_guest(self, key: str, node: str, guest: Guest) -> None:
+        """One that is no pod, or not yet."""
+        there = self._guests.setdefault(node, {})
+        if there.get(key) != guest:
+            there[key] = guest
+            self._where[key] = node
+            self._dirty.add(node)
+            self.on_happening(Happening.NODE_CHANGED)
+
+    def drop_guest(self, key: str) -> None:
+        self._leave(key)
 
     def _node_changed(self, before: NodeObject | None, after: NodeObject | None) -> None:
         name = (after or before).metadata.name  # type: ignore[union-attr]
@@ -95,7 +108,7 @@ class Roster:
 
     def _weigh(self, pod: Pod) -> None:
         uid, node = pod.metadata.uid, pod.spec.node_name
-        if self._is_counted(pod.metadata.controller_uid) or pod.over:
+        if self._is_counted(pod.metadata.controller_uid) or pod.over or self.is_shadow(pod):
             self._leave(uid)
             return
         guest = _guest(pod)
@@ -106,12 +119,7 @@ class Roster:
                 self.on_happening(Happening.SERVING_ARRIVED)
             return
         self._waiting.pop(uid, None)
-        there = self._guests.setdefault(node, {})
-        if there.get(uid) != guest:
-            there[uid] = guest
-            self._where[uid] = node
-            self._dirty.add(node)
-            self.on_happening(Happening.NODE_CHANGED)
+        self.put_guest(uid, node, guest)
 
     def _leave(self, uid: str) -> None:
         if self._waiting.pop(uid, None) is not None:

@@ -90,6 +90,10 @@ class OperatorOptions:
     nudge: Annotated[
         bool, typer.Option("--nudge", help="Have launchers see a changed host list at once, not within a minute.")
     ] = False
+    kubeshare: Annotated[
+        bool,
+        typer.Option("--kubeshare/--no-kubeshare", help="Count KubeShare's SharePods; place those of high priority."),
+    ] = False
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect/--no-leader-elect", help="Only the replica that holds the Lease acts.")
     ] = True
@@ -141,6 +145,7 @@ def operator(run: OperatorOptions) -> None:
             identity=run.identity or os.environ.get("POD_NAME") or socket.gethostname(),
             binding=run.binding.value,
             nudge=run.nudge,
+            kubeshare=run.kubeshare,
             policy=run.policy,
             settings=settings(run.set_),
             placement=run.placement,

@@ -1,0 +1,63 @@
+"""What the operator is granted, it uses: a life in which everything happens, read from the API server's audit log."""
+
+from functools import partial
+
+import yaml
+
+from tests.cluster.requests import Body, until
+from tests.deploy.rbac import EVERYTHING, REASONED, Right, granted_verbs, refused_verbs, roles_of, used_verbs
+from tests.deploy.rendering import objects, render
+from tests.kubernetes.jobs import elasticjob, mpijob, pytorchjob, tfjob
+from tests.kubernetes.lab import Lab
+from tests.kubernetes.rights import USER
+from tests.kubernetes.sharepods import SharePods, install
+
+
+def short_lived(text: str) -> str:
+    """To be deleted as soon as it has ended, and everything of it before."""
+    body: Body = yaml.safe_load(text)
+    policy = {"ttlSecondsAfterFinished": 0, "cleanPodPolicy": "All"}
+    body["spec"] = {key: value for key, value in body["spec"].items() if key != "cleanPodPolicy"}
+    body["spec"]["runPolicy"] = policy
+    return yaml.safe_dump(body)
+
+
+def test_s4_no_right_is_granted_that_is_never_used(lab: Lab):
+    install(lab.plane)
+    lab.nodes.add(2, gpus=2)
+    lab.start(binding="binding", nudge=True, kubeshare=True, elect=True, lease_s=3.0, renew_s=0.3, policy="tiresias")
+    for kind, text, leader in (
+        ("TFJob", tfjob("one"), "one-worker-0"),
+        ("PyTorchJob", pytorchjob("two"), "two-worker-0"),
+        ("MPIJob", mpijob("three", workers=(1, 2, 2)), "three-launcher-0"),
+        ("ElasticJob", elasticjob("four"), "four-worker-0"),
+    ):
+        name = leader.split("-")[0]
+        lab.submit(short_lived(text))
+        lab.until_true(kind, name, "Running")
+        if kind == "MPIJob":
+            lab.until_pods(name, "three-launcher-0", "three-worker-0", "three-worker-1")
+            lab.nodes.ready("three-worker-1", False)  # the host list is written anew
+            lab.until_rest()
+        lab.nodes.exit(leader, 0)
+        lab.until(partial(lab.gone, kind, name), f"{name} has gone")
+    lab.submit(tfjob("five", workers=(2, 2, 2)))
+    lab.until_pods("five", "five-ps-0", "five-worker-0", "five-worker-1")
+    move = {"apiVersion": "sterna.dev/v1alpha1", "kind": "Migration", "metadata": {"name": "away"}}
+    lab.submit(yaml.safe_dump({**move, "spec": {"job": "no-such-job"}}))
+    lab.until(lambda: lab.job("Migration", "away").get("status", {}).get("phase") == "Refused", "it is refused")
+    lab.nodes.exit("five-worker-0", 0)
+    lab.until_true("TFJob", "five", "Succeeded")
+    SharePods(lab).create("urgent", high=True)
+    SharePods(lab).until_placed("urgent")
+    granted = granted_verbs(roles_of(objects(render(EVERYTHING))))
+
+    def asked() -> list[Body]:
+        events = lab.plane.audited()
+        return [event for event in events if event.get("objectRef", {}).get("namespace") in (None, lab.namespace)]
+
+    def unused() -> set[Right]:
+        return granted - used_verbs(asked(), USER) - REASONED.keys()
+
+    until(lambda: not unused(), "every right is used", story=lambda: [str(right) for right in unused()], every_s=2)
+    assert not refused_verbs(asked(), USER)
