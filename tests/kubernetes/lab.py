@@ -7,6 +7,7 @@ whatever it was about to send is never sent, and nothing is tidied up.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import yaml
 from sterna.engines.kubernetes.api import EVENTS, LEASES, Api, Resource
 from sterna.engines.kubernetes.client import connect, from_kubeconfig
 from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.options import Binding, OperatorConfig
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes
@@ -41,11 +42,25 @@ class Mortal:
     """An `Api` that dies: before or after its n-th write, or when told to. Once dead, nothing more gets through."""
 
     def __init__(self, api: Api, *, dies_at: int | None = None, after: bool = False) -> None:
-        self.writes = 0
-        self.dead = False
         self._api = api
-        self._dies_at = dies_at
-        self._after = after
+        self._fate = _Fate(dies_at, after)
+
+    @property
+    def writes(self) -> int:
+        return self._fate.writes
+
+    @property
+    def dead(self) -> bool:
+        return self._fate.dead
+
+    def die(self) -> None:
+        self._fate.dead = True
+
+    def guarded(self, gate: Any) -> "Mortal":
+        """Another door to the same cluster, for the same operator: it shares its fate."""
+        other = Mortal(self._api.guarded(gate))
+        other._fate = self._fate
+        return other
 
     def __getattr__(self, verb: str) -> Any:
         if verb in ("watch", "logs"):
@@ -53,26 +68,34 @@ class Mortal:
         return lambda *given, **named: self._call(verb, *given, **named)
 
     async def _call(self, verb: str, *given: Any, **named: Any) -> Any:
+        fate = self._fate
         counts = verb in WRITES and not (isinstance(given[0], Resource) and given[0] in UNCOUNTED)
         if counts:
-            self.writes += 1
-        fatal = counts and self.writes == self._dies_at
-        if self.dead or (fatal and not self._after):
-            self._die()
+            fate.writes += 1
+        fatal = counts and fate.writes == fate.dies_at
+        fate.meet(fatal and not fate.after)
         answer = await getattr(self._api, verb)(*given, **named)
-        if self.dead or fatal:
-            self._die()
+        fate.meet(fatal)
         return answer
 
     async def _flow(self, flow: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for item in flow:
-            if self.dead:
-                self._die()
+            self._fate.meet(False)
             yield item
 
-    def _die(self) -> None:
-        self.dead = True
-        raise Killed
+
+@dataclass
+class _Fate:
+    dies_at: int | None
+    after: bool
+    writes: int = 0
+    dead: bool = False
+
+    def meet(self, fatal: bool) -> None:
+        """Once dead, nothing gets through."""
+        self.dead = self.dead or fatal
+        if self.dead:
+            raise Killed
 
 
 class Running:
@@ -117,7 +140,7 @@ class Running:
     async def _end(self) -> None:
         before = self.problem
         if self._mortal is not None:
-            self._mortal.dead = True
+            self._mortal.die()
         self._task.cancel()
         with suppress(BaseException):
             await self._task
@@ -179,6 +202,8 @@ class Lab:
             "elect": False,
             "rate_limit_s": 0.0,
         }
+        if "binding" in settings:
+            settings["binding"] = Binding(settings["binding"])
         config = OperatorConfig(**(given | settings))
         running = Running(self._thread, kubeconfig or self.plane.kubeconfig("sterna"), config, list(dies or []))
         self.operators.append(running)

@@ -43,6 +43,10 @@ def test_s4_no_right_is_granted_that_is_never_used(lab: Lab):
         lab.until(partial(lab.gone, kind, name), f"{name} has gone")
     lab.submit(tfjob("five", workers=(2, 2, 2)))
     lab.until_pods("five", "five-ps-0", "five-worker-0", "five-worker-1")
+    first = lab.pods("five")[-1]["metadata"]
+    lab.api.delete(f"/api/v1/namespaces/{lab.namespace}/pods/{first['name']}", {"gracePeriodSeconds": 0})
+    lab.until(lambda: lab.pods("five")[-1]["metadata"]["uid"] != first["uid"], "it is made anew, which is told again")
+    lab.until_pods("five", "five-ps-0", "five-worker-0", "five-worker-1")
     move = {"apiVersion": "sterna.dev/v1alpha1", "kind": "Migration", "metadata": {"name": "away"}}
     lab.submit(yaml.safe_dump({**move, "spec": {"job": "no-such-job"}}))
     lab.until(lambda: lab.job("Migration", "away").get("status", {}).get("phase") == "Refused", "it is refused")
