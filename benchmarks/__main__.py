@@ -5,7 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("startup", "simulator", "decision", "checkpoint_stall", "sdk_overhead", "migration", "local_engine")
+NAMES = (
+    "startup",
+    "simulator",
+    "decision",
+    "checkpoint_stall",
+    "sdk_overhead",
+    "migration",
+    "local_engine",
+    "kubernetes",
+)
 HAS_SHORT_FORM = {"simulator", "decision", "checkpoint_stall"}
 
 
