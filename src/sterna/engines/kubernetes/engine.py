@@ -87,7 +87,7 @@ class KubernetesEngine:
     async def _take(self, action: Action) -> Outcome:
         job = self._world.owner(action.job_id)
         if job is None:
-            return Outcome(action, Held.STALE, "the job is gone or has ended")
+            return self._not_held(action, Held.STALE, "the job is gone or has ended", 0.0)
         migration = self.asked.get(action.job_id, "")
 
         def intention(view: JobView) -> Standing | None:
