@@ -1,19 +1,14 @@
 """Voda's acceptance rows on a real API server: one test for each, named after its row. The kubelets are played."""
 
-import random
 import threading
 from collections import Counter
 from typing import Any
 
-import pytest
 import yaml
 
-from tests.cluster.chaos import ChaosProxy
-from tests.cluster.faults import Answer
 from tests.cluster.requests import ApiError
 from tests.kubernetes.jobs import elasticjob, mpijob, tfjob
 from tests.kubernetes.lab import Lab
-from tests.kubernetes.rights import USER
 
 GPUS = 2
 
@@ -98,32 +93,6 @@ def test_voda_11_a_policy_that_does_not_exist_changes_nothing(lab: Lab):
     assert after <= {pod["metadata"]["uid"] for pod in before.values()}
 
 
-@pytest.mark.parametrize("done", [False, True], ids=["and was not done", "although it was done"])
-def test_voda_12_every_write_fails_once_and_all_is_well_in_the_end(lab: Lab, chaos: ChaosProxy, done: bool):
-    lab.nodes.add(2, gpus=GPUS)
-    fault = Answer(500, forwarded=done)
-    paths = (
-        ("POST", "/pods"),
-        ("POST", "/services"),
-        ("POST", "/configmaps"),
-        ("PATCH", "/status"),
-        ("DELETE", "/pods"),
-        ("DELETE", "/services"),
-        ("PUT", "/configmaps"),
-    )
-    for method, path in paths:
-        chaos.inject(fault, method=method, path=path, times=1)
-    lab.start(kubeconfig=chaos.kubeconfig(USER))
-    lab.submit(tfjob("elastic", workers=(1, 1, 4)))
-    lab.until_pods("elastic", "elastic-ps-0", *workers("elastic", 0, 1, 2, 3))
-    lab.submit(mpijob("hosts", workers=(1, 2, 2)))
-    lab.until_pods("hosts", "hosts-launcher-0", *workers("hosts", 0, 1))
-    lab.until(lambda: len(lab.all_pods("elastic")) == 3, "the elastic one gave way")
-    lab.nodes.exit("elastic-worker-0", 0)
-    lab.until_true("TFJob", "elastic", "Succeeded")
-    lab.until_pods("elastic")
-
-
 def test_voda_22_each_worker_has_one_node_the_launcher_any_and_a_pod_out_of_place_is_put_right(lab: Lab):
     started(lab)
     lab.submit(mpijob("hosts", workers=(3, 3, 3)))
@@ -143,31 +112,6 @@ def test_voda_22_each_worker_has_one_node_the_launcher_any_and_a_pod_out_of_plac
     lab.api.create(path, {"metadata": keep, "spec": spec})
     running.restart()
     lab.until(lambda: _node(lab, "hosts-worker-0") == planned["hosts-worker-0"], "it sits where it should")
-
-
-def test_voda_26_nodes_come_go_come_again_and_change_their_labels(lab: Lab):
-    """Whatever happens to nodes, jobs shrink or wait, nobody crashes, and in the end all have what they can have."""
-    chance = random.Random(26)
-    started(lab, nodes=3)
-    lab.submit(tfjob("elastic", workers=(1, 1, 6)))
-    lab.until_pods("elastic", "elastic-ps-0", *workers("elastic", *range(6)))
-    for _ in range(12):
-        name = chance.choice(lab.nodes.names)
-        match chance.randrange(4):
-            case 0:
-                lab.nodes.delete(name)
-                lab.nodes.add(1, gpus=GPUS)
-            case 1:
-                lab.nodes.stop_kubelet(name)
-                lab.nodes.start_kubelet(name)
-            case 2:
-                lab.nodes.cordon(name)
-                lab.nodes.cordon(name, on=False)
-            case _:
-                lab.nodes.label(name, {"sterna.dev/accelerator": chance.choice(["a100", "v100"])})
-                lab.nodes.label(name, {"sterna.dev/accelerator": None})
-    lab.until(lambda: len(lab.pods("elastic")) == 7, "it has all six workers again")
-    lab.until_rest()
 
 
 def test_voda_28_a_completion_is_told_once(lab: Lab):

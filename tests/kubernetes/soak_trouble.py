@@ -1,5 +1,9 @@
-"""The API server is away, slow, wrong or cut off: nobody crashes, what runs goes on, and the end is the same."""
+"""The API server is away, slow, wrong or cut off: nobody crashes, what runs goes on, and the end is the same.
 
+These take minutes, so `make soak` runs them.
+"""
+
+import random
 from typing import Any
 
 import pytest
@@ -7,10 +11,11 @@ import pytest
 from tests.cluster.chaos import ChaosProxy
 from tests.cluster.faults import Answer, Cut, Delay
 from tests.kubernetes.day import live_through
-from tests.kubernetes.jobs import elasticjob, tfjob
+from tests.kubernetes.jobs import elasticjob, mpijob, tfjob
 from tests.kubernetes.lab import Lab, Running
 from tests.kubernetes.rights import USER
 from tests.kubernetes.test_crash_points import EXPECTED
+from tests.kubernetes.test_voda_rows import GPUS, started, workers
 from tests.needs import seeds
 
 
@@ -99,3 +104,54 @@ def test_r3_the_api_server_is_restarted_and_running_jobs_notice_nothing(lab: Lab
     lab.until_pods("gang", "gang-worker-0", "gang-worker-1")
     assert uids(lab, "served") == kept
     assert running.lives == 1
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["and was not done", "although it was done"])
+def test_voda_12_every_write_fails_once_and_all_is_well_in_the_end(lab: Lab, chaos: ChaosProxy, done: bool):
+    lab.nodes.add(2, gpus=GPUS)
+    fault = Answer(500, forwarded=done)
+    paths = (
+        ("POST", "/pods"),
+        ("POST", "/services"),
+        ("POST", "/configmaps"),
+        ("PATCH", "/status"),
+        ("DELETE", "/pods"),
+        ("DELETE", "/services"),
+        ("PUT", "/configmaps"),
+    )
+    for method, path in paths:
+        chaos.inject(fault, method=method, path=path, times=1)
+    lab.start(kubeconfig=chaos.kubeconfig(USER))
+    lab.submit(tfjob("elastic", workers=(1, 1, 4)))
+    lab.until_pods("elastic", "elastic-ps-0", *workers("elastic", 0, 1, 2, 3))
+    lab.submit(mpijob("hosts", workers=(1, 2, 2)))
+    lab.until_pods("hosts", "hosts-launcher-0", *workers("hosts", 0, 1))
+    lab.until(lambda: len(lab.all_pods("elastic")) == 3, "the elastic one gave way")
+    lab.nodes.exit("elastic-worker-0", 0)
+    lab.until_true("TFJob", "elastic", "Succeeded")
+    lab.until_pods("elastic")
+
+
+def test_voda_26_nodes_come_go_come_again_and_change_their_labels(lab: Lab):
+    """Whatever happens to nodes, jobs shrink or wait, nobody crashes, and in the end all have what they can have."""
+    chance = random.Random(26)
+    started(lab, nodes=3)
+    lab.submit(tfjob("elastic", workers=(1, 1, 6)))
+    lab.until_pods("elastic", "elastic-ps-0", *workers("elastic", *range(6)))
+    for _ in range(12):
+        name = chance.choice(lab.nodes.names)
+        match chance.randrange(4):
+            case 0:
+                lab.nodes.delete(name)
+                lab.nodes.add(1, gpus=GPUS)
+            case 1:
+                lab.nodes.stop_kubelet(name)
+                lab.nodes.start_kubelet(name)
+            case 2:
+                lab.nodes.cordon(name)
+                lab.nodes.cordon(name, on=False)
+            case _:
+                lab.nodes.label(name, {"sterna.dev/accelerator": chance.choice(["a100", "v100"])})
+                lab.nodes.label(name, {"sterna.dev/accelerator": None})
+    lab.until(lambda: len(lab.pods("elastic")) == 7, "it has all six workers again")
+    lab.until_rest()
