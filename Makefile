@@ -67,7 +67,7 @@ compare: $(STAMP) ## simulate: policies on the traces that come with the package
 soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a while
 	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto --dist loadgroup tests/planner/test_properties.py tests/simulation
 	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto --dist loadgroup tests/training tests/engines tests/e2e
-	STERNA_SEEDS=45 $(BIN)/pytest -n auto --dist loadgroup tests/kubernetes/test_crash_points.py tests/kubernetes/soak_trouble.py
+	STERNA_SEEDS=45 $(BIN)/pytest -n auto --dist loadgroup tests/kubernetes/test_crash_points.py tests/kubernetes/test_trouble.py
 
 bench: $(STAMP) $(CLUSTER) ## decision times and simulated jobs per second; writes JSON to out/
 	@mkdir -p $(OUT)

@@ -137,7 +137,7 @@ class ChaosProxy:
             return
         application = web.Application(client_max_size=1 << 24)
         application.router.add_route("*", "/{anything:.*}", self._carry)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0, handler_cancellation=True)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True).start()
 

@@ -5,6 +5,7 @@ What the server answers goes into the stores at once, so that the next look sees
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import assert_never
 
@@ -34,7 +35,7 @@ from sterna.engines.kubernetes.effects import (
 )
 from sterna.engines.kubernetes.events import JobEvent, Reason
 from sterna.engines.kubernetes.known import KnownJob
-from sterna.engines.kubernetes.objects import ConfigMapObject, Pod, ServiceObject
+from sterna.engines.kubernetes.objects import ConfigMapObject, KubeObject, Pod, ServiceObject
 from sterna.engines.kubernetes.store import Store
 from sterna.model.errors import Conflict, SternaError
 
@@ -134,14 +135,20 @@ class Hands:
         self, job: KnownJob, resource: Resource, store: Store[T], name: str, uid: str, *, grace_s: int | None = None
     ) -> bool:
         namespace = job.object.metadata.namespace
-        found = store.get(name, namespace)
         try:
             await self._api.delete(resource, name, namespace=namespace, uid=uid, grace_s=grace_s)
             return True
-        except (Missing, WriteConflict):  # it is gone, whoever has its name now
-            if found is not None and found.metadata.uid == uid:
-                store.forget(found)
-            return False
+        except Missing:
+            pass
+        except WriteConflict:  # somebody else has its name now, or the server was merely busy with it
+            with suppress(Missing):
+                there = await self._api.get(resource, name, namespace=namespace, shape=KubeObject)
+                if there.metadata.uid == uid:
+                    raise
+        found = store.get(name, namespace)
+        if found is not None and found.metadata.uid == uid:
+            store.forget(found)
+        return False
 
     async def _write_config_map(self, job: KnownJob, effect: WriteConfigMap) -> bool:
         namespace, store = job.object.metadata.namespace, self._cache.config_maps

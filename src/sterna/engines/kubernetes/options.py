@@ -44,7 +44,7 @@ class OperatorConfig:
     lease_s: float = 15.0
     renew_s: float = 5.0
     retry_s: float = 2.0  # how often a standby asks for the Lease, and how soon trouble is tried again
-    retry_max_s: float = 60.0
+    retry_max_s: float = 15.0  # a recovered API server is not kept waiting for longer
     cluster_domain: str = ""  # appended to the names of services. Empty: the shortest name that resolves
     in_flight: int = 32  # jobs carried on at the same time
     health_host: str = "127.0.0.1"
