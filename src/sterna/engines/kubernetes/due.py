@@ -4,8 +4,9 @@ Names are deterministic, so a pod's successor waits until the pod is gone; a gan
 everybody of the one before it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from sterna.engines.contracts.members import Member, leader
 from sterna.engines.contracts.naming import worker_name
 from sterna.engines.kubernetes.effects import (
     BindPod,
@@ -30,7 +31,7 @@ from sterna.engines.kubernetes.standing import Seat
 from sterna.engines.kubernetes.times import moment_s
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
-from sterna.model.workload import CleanUp, Contract
+from sterna.model.workload import CleanUp, Contract, Workload
 
 _STARTS_FIRST = (Role.PS, Role.MASTER, Role.CHIEF, Role.LAUNCHER, Role.WORKER, Role.EVALUATOR)
 
@@ -100,16 +101,26 @@ def _departures(look: Look, now_s: float) -> Iterator[Effect]:
 def _services(look: Look) -> Iterator[Effect]:
     standing, workload = look.standing, look.workload
     existing = {found.metadata.name: found for found in look.view.services}
-    for place in sorted(look.seats):
+    for place in sorted(_found_by_name(workload, look.seats)):
         if worker_name(workload, *place) not in existing:
             yield CreateService(worker_name(workload, *place), service_body(look.view, workload, place))
-    wanted = set(look.seats)
+    wanted = _found_by_name(workload, look.seats)
     if standing.change is not None and standing.phase is Phase.RESIZING:
-        wanted |= {worker[:2] for worker in standing.change.after}  # it comes back, and so would they
+        after = {worker[:2] for worker in standing.change.after}  # it comes back, and so would they
+        wanted |= _found_by_name(workload, after)
     for name, found in sorted(existing.items()):
         whose = place_of(workload, name)
         if whose is not None and whose not in wanted and not found.terminating:  # others are not for us to judge
             yield DeleteService(name, found.metadata.uid)
+
+
+def _found_by_name(workload: Workload, places: Collection[Place]) -> set[Place]:
+    """Who has a service. A gang of our own kind meets at its leader and nobody looks for the others by name, so that
+    theirs would be as many writes as the pods themselves; programs of the other kinds may look for anybody.
+    """
+    if workload.kind == "ElasticJob" and workload.contract is Contract.RESTART and places:
+        return {leader([Member(*place, "", 0) for place in places])[:2]}
+    return set(places)
 
 
 def _host_list(look: Look, hosts: dict[str, str], options: Options) -> Iterator[Effect]:
