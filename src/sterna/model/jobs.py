@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest
+from sterna.model.growth import Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.lifecycle import FINISHED, Phase
 from sterna.model.nodes import Toleration
@@ -41,6 +42,7 @@ class FixedRole(NamedTuple):
     role: Role
     replicas: int
     request: Resources
+    limit: Resources = NOTHING  # of one replica: what it may use at most; 0: no limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class JobSpec:
     tolerations: tuple[Toleration, ...] = ()
     node_preference: NodeId | None = None  # tried first; unknown or full is no error
     restarts_on_resize: bool = False  # no worker survives a change of size or place; the checkpoint carries over
+    limit: Resources = NOTHING  # of one elastic worker: what it may use at most; 0: no limit
     # What follows from the above, kept because every cycle asks for it of every job:
     size_asked: int = field(init=False)  # `workers_initial` on the job's own grid of steps
     size_largest: int = field(init=False)  # the last size on the grid
@@ -110,6 +113,12 @@ class JobSpec:
             if fixed.role is role:
                 return fixed.request
         return self.request
+
+    def limit_of(self, role: Role) -> Resources:
+        for fixed in self.fixed:
+            if fixed.role is role:
+                return fixed.limit
+        return self.limit
 
     def allowed_size(self, workers: int) -> int:
         """The largest size this job may have that is not above `workers`; 0 if even its minimum is."""
@@ -159,6 +168,7 @@ class Job:
     checkpoint_s: float = 0.0  # what saving costs
     restart_s: float = 0.0  # what stopping and starting again costs beside saving
     progress: tuple[ProgressPoint, ...] = ()
+    growth: Growth | None = None  # how its evaluation value grows. None: nobody has judged it
     disruptions: tuple[Disruption, ...] = ()
     # What follows from the above, kept because every policy asks for it of every job in every cycle:
     size: int = field(init=False)  # elastic workers held

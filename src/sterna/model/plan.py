@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from sterna.model.considering import ConsideredMove
 from sterna.model.ids import JobId
 from sterna.model.jobs import Worker
 from sterna.model.layout import Layout
@@ -49,6 +50,7 @@ class Decision:
     memory: PolicyMemory
     wake_s: float | None  # look again at this moment at the latest. None: only when something happens
     verdicts: Mapping[JobId, Because] = field(default_factory=dict)  # jobs that no policy could help, and why
+    considered: tuple[ConsideredMove, ...] = ()  # by rebalancers, in the order in which they looked
 
     @property
     def changes_something(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sterna.model.errors import InvalidRequest
-from sterna.model.ids import JobId
+from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
 from sterna.model.nodes import Cluster, Guest, Node
 from sterna.model.resources import NOTHING, Currency, Resources
@@ -31,6 +31,7 @@ class Snapshot:
     memory: PolicyMemory = field(default_factory=PolicyMemory)
     reserved: int = 0  # room in the currency that the policy must leave alone
     seed: int = 0  # the only source of chance for a policy that needs any
+    usage: Mapping[NodeId, Resources] = field(default_factory=dict)  # measured on nodes, guests included; may be empty
 
     @staticmethod
     def of(
@@ -42,6 +43,7 @@ class Snapshot:
         serving: Iterable[Guest] = (),
         memory: PolicyMemory | None = None,
         seed: int = 0,
+        usage: Mapping[NodeId, Resources] | None = None,
     ) -> "Snapshot":
         """Put nodes and jobs into their order and check that each id stands once."""
         ordered = tuple(sorted((job for job in jobs if not job.finished), key=arrival_order))
@@ -57,6 +59,7 @@ class Snapshot:
             serving=tuple(serving),
             memory=memory or PolicyMemory(),
             seed=seed,
+            usage=usage or {},
         )
 
     @staticmethod

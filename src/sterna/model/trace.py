@@ -3,10 +3,22 @@
 Readers make these and performance models turn them into simulated jobs; neither needs to know the other.
 """
 
+from math import exp
 from typing import NamedTuple
 
-from sterna.model.ids import JobId
+from sterna.model.ids import JobId, NodeId
 from sterna.model.resources import WHOLE_GPU_MILLI
+
+
+class EvaluationCurve(NamedTuple):
+    """An evaluation value that approaches its end exponentially in work done, whatever pace the work is done at."""
+
+    start: float  # before any work
+    end: float  # after endless work
+    rate: float  # per unit of work
+
+    def value(self, units_done: float) -> float:
+        return self.end + (self.start - self.end) * exp(-self.rate * max(0.0, units_done))
 
 
 class TraceRow(NamedTuple):
@@ -30,6 +42,13 @@ class TraceRow(NamedTuple):
     deadline_s: float | None = None  # None: there is none
     priority: int = 0
     name: str = ""  # what the trace itself calls the job
+    servers: int = 0  # parameter servers, each with the request and limit of a worker
+    cpu_limit_milli: int = 0  # what a container may use at most. 0: no limit
+    memory_limit_bytes: int = 0
+    cpu_demand_milli: int = 0  # what a worker could use if it were alone. 0: not said
+    server_demand_milli: int = 0  # the same of a parameter server
+    node: NodeId | None = None  # where it would like to be. None: anywhere
+    evaluation: EvaluationCurve | None = None  # None: the trace does not say
 
 
 class RowProblem(NamedTuple):

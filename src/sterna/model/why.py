@@ -33,6 +33,16 @@ class Why(StrEnum):
     CROWDED_OUT = "CrowdedOut"
     REPACKED = "Repacked"
     REBALANCED = "Rebalanced"
+    CONVERGED = "Converged"
+    NODE_OVERLOADED = "NodeOverloaded"
+    DEFRAGMENTED = "Defragmented"
+    NODE_CLOSED = "NodeClosed"
+    # ... or a rebalancer looked at them and they stay, because ...
+    EVEN_LOAD = "EvenLoad"
+    NO_TARGET = "NoTarget"
+    NOT_WORTH_IT = "NotWorthIt"
+    RESTING = "Resting"
+    ANOTHER_MOVED = "AnotherMoved"
 
 
 _SENTENCES: dict[Why, str] = {
@@ -58,6 +68,15 @@ _SENTENCES: dict[Why, str] = {
     Why.CROWDED_OUT: "pods that are not training, or a broken card, took the room it had",
     Why.REPACKED: "fewer nodes are crossed this way",
     Why.REBALANCED: "another node suits it better",
+    Why.CONVERGED: "its model hardly improves any more, so it leaves the crowded node to those that do",
+    Why.NODE_OVERLOADED: "its node is loaded far above the mean of all nodes",
+    Why.DEFRAGMENTED: "its room, joined with what is free beside it, is worth more than the pause of a move",
+    Why.NODE_CLOSED: "the node it was on takes nobody new any more",
+    Why.EVEN_LOAD: "no other node is so much less loaded that a move would help",
+    Why.NO_TARGET: "the nodes that are less loaded have no room for it, or do not admit it",
+    Why.NOT_WORTH_IT: "a move would cost more than it brings before the job ends",
+    Why.RESTING: "it moved so recently or so often that it is left alone for now",
+    Why.ANOTHER_MOVED: "another one moved in this round; it may be next",
 }
 
 

@@ -128,7 +128,7 @@ class Workload:
     def job_spec(self, *, submitted_s: float) -> JobSpec:
         """What the scheduling core is told."""
         fixed = tuple(
-            FixedRole(template.role, template.replicas, template.request)
+            FixedRole(template.role, template.replicas, template.request, template.limit)
             for template in self.roles
             if template.role is not Role.WORKER
         )
@@ -149,4 +149,5 @@ class Workload:
             tolerations=self.tolerations,
             node_preference=self.node_preference,
             restarts_on_resize=self.contract is Contract.RESTART,
+            limit=self.template(Role.WORKER).limit,
         )
