@@ -105,17 +105,25 @@ def nowhere(room: Room, spec: JobSpec, workers: int) -> Because:
     return Because(Why.NO_NODE_FITS, numbers)
 
 
+def on_preferred_node(room: Room, spec: JobSpec, count: int) -> tuple[Worker, ...] | None:
+    """A whole new job on the node that its owner would like; None if there is no such wish or it cannot be."""
+    at = _preferred(room, spec, _demand(spec, count))
+    return None if at is None else _all_at(room, at, spec, count)
+
+
 def _on_one_node(room: Room, spec: JobSpec, count: int) -> tuple[Worker, ...] | None:
     demand = _demand(spec, count)
     at = _preferred(room, spec, demand)
     if at is None:
         at = room.tightest(demand, room.frame.admitting(spec))
-    if at is None:
-        return None
+    return None if at is None else _all_at(room, at, spec, count)
+
+
+def _all_at(room: Room, at: int, spec: JobSpec, count: int) -> tuple[Worker, ...]:
     node = room.frame.nodes[at].id
     fixed = [
         Worker(role, ordinal, node, room.take(at, request))
-        for role, replicas, request in spec.fixed
+        for role, replicas, request, _ in spec.fixed
         for ordinal in range(replicas)
     ]
     request = spec.request
@@ -162,7 +170,7 @@ def missing_fixed(room: Room, spec: JobSpec, kept: Sequence[Worker], mask: Mask)
     """
     held = {(worker.role, worker.ordinal) for worker in kept}
     new: list[Worker] = []
-    for role, replicas, request in spec.fixed:
+    for role, replicas, request, _ in spec.fixed:
         for ordinal in range(replicas):
             if (role, ordinal) in held:
                 continue

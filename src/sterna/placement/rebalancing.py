@@ -1,16 +1,20 @@
 """Moves that somebody proposes beyond what a placement does: to calm a contended node, to bring a job together.
 
-Only the hook: what a proposal is, and how proposals become part of a layout. Who proposes is up to other modules.
+Only the hook: what a proposal is, how proposals become part of a layout, and how what rebalancers remember travels
+beside what the policy does. Who proposes is up to `rebalancers/`, and to engines that are asked for a move.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from sterna.model.considering import ConsideredMove
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import JobSpec, Worker
 from sterna.model.layout import Layout
 from sterna.model.snapshot import Snapshot
-from sterna.model.why import Because
+from sterna.model.target import PolicyMemory
+from sterna.model.why import Because, Why
 from sterna.placement.frame import frame_of
 from sterna.placement.room import Room
 
@@ -24,7 +28,38 @@ class Proposal(NamedTuple):
     cost_s: float  # what it costs: checkpoint, restart, lost work
 
 
-Rebalancer = Callable[[Snapshot, Layout], Sequence[Proposal]]
+class Rebalanced(NamedTuple):
+    """What all rebalancers together made of a layout."""
+
+    layout: Layout
+    memory: PolicyMemory  # what they remember and nothing else: every key begins with `MEMORY`
+    considered: tuple[ConsideredMove, ...] = ()
+    wake_s: float | None = None  # when their next round is due. None: only when something happens
+
+
+Rebalancing = Callable[[Snapshot, Layout], Rebalanced]
+
+MEMORY = "rebalancing/"  # what keys of rebalancers begin with, in the memory's values and in those of its jobs
+_WHYS = frozenset(map(str, Why))
+
+
+def with_rebalancing(memory: PolicyMemory, kept: PolicyMemory) -> PolicyMemory:
+    """The policy's memory with that of the rebalancers beside it."""
+    own = without_rebalancing(memory)
+    jobs = dict(own.jobs)
+    for job_id, entry in kept.jobs.items():
+        jobs[job_id] = {**jobs.get(job_id, {}), **entry}
+    return PolicyMemory(jobs, {**own.values, **kept.values}, own.last_action_s)
+
+
+def without_rebalancing(memory: PolicyMemory) -> PolicyMemory:
+    """What is the policy's own."""
+    jobs = {
+        job_id: {key: value for key, value in entry.items() if not key.startswith(MEMORY)}
+        for job_id, entry in memory.jobs.items()
+    }
+    values = {key: value for key, value in memory.values.items() if not key.startswith(MEMORY)}
+    return PolicyMemory({job_id: entry for job_id, entry in jobs.items() if entry}, values, memory.last_action_s)
 
 
 def with_proposals(view: Snapshot, layout: Layout, proposals: Iterable[Proposal], *, moves_max: int) -> Layout:
@@ -46,6 +81,27 @@ def with_proposals(view: Snapshot, layout: Layout, proposals: Iterable[Proposal]
             becauses[job_id] = proposal.because
             moves += 1
     return Layout(workers, becauses)
+
+
+def with_move_finished(view: Snapshot, layout: Layout, job_id: JobId, to: Sequence[Worker], *, why: str) -> Layout:
+    """The layout with a job where it was to go when it let go of everything, as a whole or not at all.
+
+    A job that has another size by now is left as it is: that is another decision. `why` is the word that the move was
+    begun with.
+    """
+    wanted = {worker[:2]: worker.node for worker in to}
+    held = layout.workers_of(job_id)
+    if job_id not in view.by_id or {worker[:2] for worker in held} != wanted.keys():
+        return layout
+    because = Because(Why(why) if why in _WHYS else Why.REBALANCED)
+    proposals = [
+        Proposal(job_id, worker, wanted[worker[:2]], because, benefit_s=math.inf, cost_s=0.0)
+        for worker in held
+        if worker.node != wanted[worker[:2]]
+    ]
+    moved = with_proposals(view, layout, proposals, moves_max=len(proposals))
+    missed = any(proposal.worker in moved.workers_of(job_id) for proposal in proposals)
+    return layout if missed else moved
 
 
 def _best_first(proposal: Proposal) -> tuple[float, JobId, str, int, NodeId]:

@@ -10,6 +10,7 @@ from sterna.placement.count import count_only
 from sterna.placement.dragon import dragon, dragon_balanced, dragon_prototype
 from sterna.placement.packed import packed
 from sterna.placement.repack import repack, repack_by_lot
+from sterna.placement.spread import spread_by_count
 from sterna.placement.widest import widest, widest_smallest_first
 
 Placement = Callable[[Snapshot, Target], Layout]
@@ -23,6 +24,7 @@ PLACEMENTS: dict[str, Placement] = {
     "dragon": dragon,
     "dragon-balanced": dragon_balanced,
     "dragon-prototype": dragon_prototype,
+    "spread": spread_by_count,
     "count": count_only,
 }
 

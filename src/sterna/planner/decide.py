@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from sterna.model.considering import ConsideredMove
 from sterna.model.errors import InvariantBroken
 from sterna.model.feasibility import never_fits, too_big_for_pool
 from sterna.model.ids import JobId
@@ -15,6 +16,7 @@ from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.model.why import Because, Why
+from sterna.placement.rebalancing import Rebalancing, with_rebalancing, without_rebalancing
 from sterna.planner.invariants import require_sound
 from sterna.planner.pools import joined_memory, pools_of, stamped
 from sterna.planner.reservations import starving_head, with_reservation
@@ -32,10 +34,11 @@ class Settings:
 
     starving_after_s: float | None = None  # set nodes aside for a job that waited this long. None: never
     counted: bool = False  # nodes do not matter, only sums: for simulations with `count` placement
+    rebalance: Rebalancing | None = None  # moves beyond what placement does. None: none
 
 
 def decide(view: Snapshot, size: Sizing, place: Placing, settings: Settings | None = None) -> Decision:
-    """Size, place and plan every pool, and join what they answer."""
+    """Size, place, rebalance and plan every pool, and join what they answer."""
     settings = settings or Settings()
     pools = pools_of(view)
     if len(pools) == 1:
@@ -52,14 +55,24 @@ def _decide_pool(view: Snapshot, size: Sizing, place: Placing, settings: Setting
     playing = without(view, left_out) if left_out else view
     if settings.starving_after_s is not None and (head := starving_head(playing, settings.starving_after_s)):
         playing = with_reservation(playing, head)
-    target, layout = _placed_target(playing, size, place, verdicts)
+    rebalance, remembered = settings.rebalance, view.memory
+    considered: tuple[ConsideredMove, ...] = ()
+    if rebalance is None or settings.counted:
+        target, layout = _placed_target(playing, size, place, verdicts)
+        memory, wake_s = target.memory, target.wake_s
+    else:
+        playing = replace(playing, memory=without_rebalancing(remembered))  # no policy stumbles over others' keys
+        target, layout = _placed_target(playing, size, place, verdicts)
+        layout, kept, considered, round_s = rebalance(replace(playing, memory=remembered), layout)
+        memory = with_rebalancing(target.memory, kept)
+        wake_s = min((at_s for at_s in (target.wake_s, round_s) if at_s is not None), default=None)
     change = changes(view, target, layout)
     if not change.shrinks and not change.grows:
-        return Decision(view.revision, target, layout, (), target.memory, target.wake_s, verdicts)
+        return Decision(view.revision, target, layout, (), memory, wake_s, verdicts, considered)
     steps = ordered_steps(view, change, counted=settings.counted)
     require_sound(view, steps, counted=settings.counted)
-    memory = target.memory if name is not None else stamped(target.memory, view.now_s)
-    return Decision(view.revision, target, layout, steps, memory, target.wake_s, verdicts)
+    memory = memory if name is not None else stamped(memory, view.now_s)
+    return Decision(view.revision, target, layout, steps, memory, wake_s, verdicts, considered)
 
 
 def _placed_target(
@@ -117,4 +130,5 @@ def _joined(view: Snapshot, decisions: list[tuple[str, Decision]]) -> Decision:
     steps = tuple(sorted((step for part in parts for step in part.steps), key=lambda step: step.after_release))
     if len({action.job_id for step in steps for action in step.actions}) > len(view.jobs):
         raise InvariantBroken("two pools decided about one job")
-    return Decision(view.revision, target, layout, steps, memory, min(wakes, default=None), verdicts)
+    considered = tuple(move for part in parts for move in part.considered)
+    return Decision(view.revision, target, layout, steps, memory, min(wakes, default=None), verdicts, considered)
