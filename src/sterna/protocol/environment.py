@@ -25,10 +25,15 @@ GANG = "STERNA_GANG"  # "0": the ranks train independently of each other (parame
 SIGNALS = "STERNA_SIGNALS"  # "1": SIGTERM counts as an order to stop, as if the program had asked to listen for it
 TERMINATION_LOG = "STERNA_TERMINATION_LOG"  # file that holds the worker's last word once its container is gone
 GRACE_S = "STERNA_GRACE_S"  # seconds between SIGTERM and SIGKILL, the pod's terminationGracePeriodSeconds
+MONITOR_URL = "STERNA_MONITOR_URL"  # of the node's monitor, http://10.0.0.1:8081; absent: nobody wants reports
+MONITOR_TOKEN = "STERNA_MONITOR_TOKEN"
+MONITOR_TOKEN_FILE = "STERNA_MONITOR_TOKEN_FILE"  # wins over the token itself, since it can be replaced
+POD = "STERNA_POD"  # the name that reports are sent under
+METRIC = "STERNA_METRIC"  # which of the reported numbers is the evaluation's result
 
 STERNA_VARIABLES = (
     JOB, WORKER, RANK, WORLD_SIZE, INCARNATION, CHECKPOINT_DIR, MAILBOX, WAKE, STANDBY, GANG, SIGNALS, TERMINATION_LOG,
-    GRACE_S,
+    GRACE_S, MONITOR_URL, MONITOR_TOKEN, MONITOR_TOKEN_FILE, POD, METRIC,
 )  # fmt: skip
 
 

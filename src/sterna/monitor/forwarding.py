@@ -1,0 +1,164 @@
+"""Sending on what the windows hold: batches to the scheduler, again after a while when it does not answer.
+
+Nothing is queued beside the windows: what was not taken yet is still in them, as long as it fits. A scheduler that
+started anew shows by another instance in its answer; then everything is unsent again.
+"""
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+
+from sterna.httpd import CallFailed, call
+from sterna.monitor.windows import Windows
+from sterna.protocol.reports import Answer, BadReport, Batch, Report, Usage
+from sterna.protocol.tokens import bearer
+
+log = logging.getLogger(__name__)
+
+BATCH_MAX = 500  # reports; keeps a body of the longest names below 1 MiB
+HASTE = 200  # reports that have come since the last batch: send before the interval is over
+BACKOFF_FIRST_S = 0.5
+BACKOFF_MOST_S = 30.0
+
+
+class TryLater(Exception):
+    """The scheduler is away or does not want us now; `after_s`: not before, where it said so."""
+
+    def __init__(self, message: str, *, after_s: float = 0.0) -> None:
+        self.after_s = after_s
+        super().__init__(message)
+
+
+class NotTaken(Exception):
+    """The scheduler will never take this batch."""
+
+
+Deliver = Callable[[Batch], Awaitable[Answer]]
+
+
+class Forwarding:
+    def __init__(
+        self,
+        windows: Windows,
+        deliver: Deliver,
+        *,
+        node: str,
+        monitor: str,
+        interval_s: float,
+        followed: Callable[[Mapping[str, str]], None],
+        chance: random.Random,
+    ) -> None:
+        self._windows = windows
+        self._deliver = deliver
+        self._node = node
+        self._monitor = monitor
+        self._interval_s = interval_s
+        self._followed = followed
+        self._chance = chance
+        self._haste = asyncio.Event()
+        self._load: Usage | None = None
+        self._backoff_s = 0.0
+        self.instance = ""  # of the scheduler; "": not heard yet
+        self.trouble: str | None = None  # why the last batch did not arrive; None: it did
+
+    def took(self) -> None:
+        """Something came in. Many make haste."""
+        if self._windows.waiting >= HASTE and not self._backoff_s:
+            self._haste.set()
+
+    def measured(self, load: Usage | None) -> None:
+        """What the whole node uses; goes with the next batch, if only to say that."""
+        self._load = load
+
+    async def run(self) -> None:
+        while True:
+            await self._pause()
+            await self.send_all()
+
+    async def send_all(self) -> None:
+        """Until nothing is unsent, or the scheduler has to be waited for."""
+        while (reports := self._windows.unsent(BATCH_MAX)) or self._load is not None:
+            if not await self._send(reports):
+                return
+
+    async def _pause(self) -> None:
+        """The interval or what trouble makes of it, a little less by chance: monitors must not come all at once."""
+        wait_s = (self._backoff_s or self._interval_s) * self._chance.uniform(0.5, 1.0)
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._haste.wait()
+        except TimeoutError:
+            pass
+        self._haste.clear()
+
+    async def _send(self, reports: list[Report]) -> bool:
+        load = self._load
+        batch = Batch(tuple(reports), monitor=self._monitor, node=self._node, load=load, instance=self.instance)
+        try:
+            answer = await self._deliver(batch)
+        except TryLater as trouble:
+            self._in_trouble(str(trouble), trouble.after_s)
+            return False
+        except NotTaken as refusal:  # sending it again would only block what comes after it
+            log.error("batch refused", extra={"reports": len(reports), "error": str(refusal)})
+        else:
+            if self._is_another(answer):
+                return True
+            self._followed(answer.follow)
+        if self.trouble is not None:
+            log.info("scheduler reached again", extra={"instance": self.instance})
+        self.trouble, self._backoff_s = None, 0.0
+        self._windows.sent(reports)
+        if self._load is load:
+            self._load = None
+        return True
+
+    def _is_another(self, answer: Answer) -> bool:
+        """Did the scheduler start anew since it was last heard? Then it took nothing, and is told all."""
+        before, self.instance = self.instance, answer.instance
+        if before in ("", answer.instance):
+            return False
+        log.info("scheduler started anew", extra={"instance": answer.instance})
+        self._windows.all_unsent()
+        return True
+
+    def _in_trouble(self, message: str, after_s: float) -> None:
+        if self.trouble is None:  # once, not at every try
+            log.warning("scheduler not reached", extra={"error": message})
+        self.trouble = message
+        self._backoff_s = max(after_s, min(BACKOFF_MOST_S, 2 * self._backoff_s or BACKOFF_FIRST_S))
+
+
+def by_http(
+    url: str, token: Callable[[], str | None], *, deadline_s: float = 10.0, tls: ssl.SSLContext | None = None
+) -> Deliver:
+    """To `POST <url>/reports`, with the installation's token as it is at the time."""
+    target = url.rstrip("/") + "/reports"
+
+    async def deliver(batch: Batch) -> Answer:
+        secret = token()
+        if secret is None:
+            raise TryLater("the token file holds no token")
+        headers = {"Authorization": bearer(secret), "Content-Type": "application/json"}
+        try:
+            answered = await call("POST", target, body=batch.to_json(), headers=headers, deadline_s=deadline_s, tls=tls)
+        except CallFailed as error:
+            raise TryLater(str(error)) from error
+        if answered.status == 200:
+            try:
+                return Answer.from_json(answered.body)
+            except BadReport as error:
+                raise TryLater(f"{target} answers like no scheduler: {error}") from error
+        said = f"{target} answered {answered.status}: {answered.body[:200].decode('utf-8', 'replace')}"
+        if answered.status in (400, 413, 422):
+            raise NotTaken(said)
+        raise TryLater(said, after_s=_after_s(answered.headers))
+
+    return deliver
+
+
+def _after_s(headers: Mapping[bytes, bytes]) -> float:
+    text = headers.get(b"retry-after", b"")
+    return min(60.0, float(text)) if text.isdigit() else 0.0
