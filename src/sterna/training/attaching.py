@@ -15,6 +15,8 @@ def attach(
     save_every_s: tuple[float, float] | None = (10.0, 600.0),
     keep: int = 2,
     patience_s: float = 600.0,
+    metric: str = "",
+    every_rank_reports: bool = False,
 ) -> Run:
     """The run that this process is part of. Calling it again gives the same one, until it is finished.
 
@@ -23,9 +25,18 @@ def attach(
                   costs. None: only when ordered or asked to
     keep          how many checkpoints to keep
     patience_s    how long ranks wait for each other, before it counts as an error
+    metric        which of the reported numbers is an evaluation's result; by default what STERNA_METRIC says, or the
+                  best known name: eval_loss, val_accuracy, loss and the like, before others
+    every_rank_reports  send every rank's evaluations to the monitor; by default only rank 0's
     """
     global _current
     if _current is None or _current._finished or _current._pid != os.getpid():
-        settings = Settings(save_every_s=save_every_s, keep=keep, patience_s=patience_s)
+        settings = Settings(
+            save_every_s=save_every_s,
+            keep=keep,
+            patience_s=patience_s,
+            metric=metric,
+            every_rank_reports=every_rank_reports,
+        )
         _current = Run(WorkerIdentity.from_environment(), settings, rng=rng)
     return _current

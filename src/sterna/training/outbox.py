@@ -111,7 +111,7 @@ class Outbox:
             self.flush()
 
     def _keep(self, name: str, value: Any) -> None:
-        number = _number(value)
+        number = number_of(value)
         if number is None or len(name) > _NAME_MAX:
             self._refuse(name, f"is {_shown(value)}; expected a number")
         elif name in self._metrics:
@@ -138,7 +138,7 @@ class Outbox:
             _log.warning("metric %s not reported: it %s", _shown(name), why)
 
 
-def _number(value: Any) -> float | None:
+def number_of(value: Any) -> float | None:
     if isinstance(value, int | float):
         with contextlib.suppress(OverflowError):
             return float(value)

@@ -13,6 +13,7 @@ from sterna.training.chance import chance_now, loader_chance, put_chance, put_lo
 from sterna.training.checkpoint import Loaded
 from sterna.training.progress import Progress
 from sterna.training.registry import Registry
+from sterna.training.reporting import reporter_from
 from sterna.training.shards import Shards, ShardSampler
 from sterna.training.sources import Source, check_same_order, source_of
 from sterna.training.worker import Settings, Worker
@@ -35,6 +36,9 @@ class Run:
         self._registry = Registry()
         self._progress = Progress()
         self._worker = Worker(identity, settings, self._registry, self._progress) if identity.inside else None
+        self._reporter = reporter_from(
+            os.environ, identity, self._progress, metric=settings.metric, every_rank=settings.every_rank_reports
+        )
         self._own: Mapping[str, Any] = {}  # this rank's own state, as restored, until steps() has used it
         self._origin: Mapping[str, Any] = {}  # state of chance when the present epoch began
         self._data: Any = None  # what steps() is walking through
@@ -115,9 +119,14 @@ class Run:
         return ShardSampler(shards, rank=self.rank, world_size=self.world_size)
 
     def report(self, **metrics: float) -> None:
-        """Tell the scheduler how training goes. Numbers only; cheap enough to call at every step."""
+        """Tell the scheduler how training goes. Numbers only; cheap enough to call at every step.
+
+        One of them is what the job's growth is judged by: see `metric` of `attach`. Numbers called `step` and `epoch`
+        say how far a program has come that counts by itself.
+        """
         if self._worker is not None:
             self._worker.report(metrics)
+        self._reporter.report(metrics)
 
     def should_stop(self) -> bool:
         """True once a stop was ordered and the state is committed, at one step on all ranks: leave now.
@@ -172,6 +181,8 @@ class Run:
     def _end(self, problem: str | None) -> None:
         if self._worker is not None and not self._finished:
             self._worker.finish(problem)
+        if not self._finished:
+            self._reporter.close(finished=problem is None and not self._stopped)
         self._finished = True
 
     @property

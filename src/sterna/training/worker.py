@@ -34,6 +34,8 @@ class Settings:
     save_every_s: tuple[float, float] | None
     keep: int
     patience_s: float
+    metric: str
+    every_rank_reports: bool
 
 
 class Worker:
