@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sterna.model.curves import SpeedupCurve
+from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
 from sterna.model.lifecycle import FINISHED, Phase
@@ -53,7 +54,14 @@ nodes = st.builds(
 )
 workers = st.builds(Worker, st.sampled_from(Role), st.integers(0, 99), names.map(NodeId), devices)
 fixed_roles = st.builds(
-    FixedRole, st.sampled_from([role for role in Role if role is not Role.WORKER]), st.integers(1, 4), requests
+    FixedRole,
+    st.sampled_from([role for role in Role if role is not Role.WORKER]),
+    st.integers(1, 4),
+    requests,
+    resources,
+)
+growths = st.builds(
+    Growth, st.sampled_from(Category), st.none() | st.floats(-1e9, 1e9), st.none() | st.floats(-1e9, 1e9), moments
 )
 
 
@@ -77,6 +85,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         tolerations=draw(tuples_of(st.builds(Toleration, words, st.none() | words, st.none() | effects))),
         node_preference=draw(st.none() | names.map(NodeId)),
         restarts_on_resize=draw(st.booleans()),
+        limit=draw(resources),
     )
 
 
@@ -102,6 +111,7 @@ jobs = st.builds(
     progress=tuples_of(
         st.builds(ProgressPoint, moments, amounts, st.integers(0, 64), amounts, st.none() | st.floats(-1e9, 1e9))
     ),
+    growth=st.none() | growths,
     disruptions=tuples_of(st.builds(Disruption, moments, words, amounts)),
 )
 memories = st.builds(
@@ -122,4 +132,5 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         serving=draw(tuples_of(guests)),
         memory=draw(memories),
         seed=draw(st.integers(-(2**31), 2**31)),
+        usage=draw(st.dictionaries(names.map(NodeId), resources, max_size=2)),
     )

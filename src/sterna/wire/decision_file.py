@@ -5,6 +5,7 @@ Only written, never read: to have a decision again, decide its snapshot again.
 
 from typing import Any, assert_never
 
+from sterna.model.considering import ConsideredMove
 from sterna.model.events import (
     Event,
     JobFinished,
@@ -47,6 +48,7 @@ def decision_record(view: Snapshot, decision: Decision) -> Record:
             for step in decision.steps
         ],
         "jobs": [_verdict(job, decision, reasons) for job in view.jobs],
+        **({"considered": [considered_record(move) for move in decision.considered]} if decision.considered else {}),
         "memory": memory_record(decision.memory),
     }
 
@@ -60,6 +62,20 @@ def because_record(because: Because) -> Record:
 def action_record(action: Action) -> Record:
     verb = "grow" if isinstance(action, Grow) else "shrink"
     return {"do": verb, "job": action.job_id, "to": workers_record(action.to), **because_record(action.because)}
+
+
+def considered_record(move: ConsideredMove) -> Record:
+    """What a rebalancer looked at: `to` is null where the worker stays."""
+    seconds = {"benefitSeconds": move.benefit_s, "costSeconds": move.cost_s}
+    worker = workers_record((move.worker,))[0]
+    return {
+        "by": move.by,
+        "job": move.job_id,
+        "worker": worker,
+        "to": move.to,
+        **seconds,
+        **because_record(move.because),
+    }
 
 
 def outcome_record(outcome: Outcome) -> Record:

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from sterna.model.curves import SpeedupCurve
+from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
 from sterna.model.lifecycle import Phase
@@ -31,12 +32,14 @@ class SizesBody(Body):
     initial: Count | None = Field(default=None, description="what rigid policies give; null: as min")
     step: Count = 1
     request: ResourcesBody = Field(description="of one worker")
+    limit: ResourcesBody = Field(default=ResourcesBody(), description="what one worker may use at most; 0: no limit")
 
 
 class FixedRoleBody(Body):
     role: RoleName
     replicas: Count = 1
     request: ResourcesBody = ResourcesBody()
+    limit: ResourcesBody = Field(default=ResourcesBody(), description="what one replica may use at most; 0: no limit")
 
     @model_validator(mode="after")
     def _not_elastic(self) -> "FixedRoleBody":
@@ -45,7 +48,7 @@ class FixedRoleBody(Body):
         return self
 
     def to_model(self) -> FixedRole:
-        return FixedRole(self.role, self.replicas, self.request.to_model())
+        return FixedRole(self.role, self.replicas, self.request.to_model(), self.limit.to_model())
 
 
 class SpecBody(Body):
@@ -86,6 +89,7 @@ class SpecBody(Body):
             tolerations=tuple(toleration.to_model() for toleration in self.tolerations),
             node_preference=None if self.node_preference is None else NodeId(self.node_preference),
             restarts_on_resize=self.restarts_on_resize,
+            limit=sizes.limit.to_model(),
         )
 
 
@@ -131,6 +135,18 @@ class ProgressBody(Body):
         return ProgressPoint(self.at_seconds, self.units_done, self.workers, self.unit_seconds, self.value)
 
 
+class GrowthBody(Body):
+    """How the evaluation value grows, as it was last judged."""
+
+    category: Annotated[Category, Field(strict=False)] = Category.PROGRESSING
+    score: Number | None = Field(default=None, description="null: fewer than two evaluations so far")
+    efficiency: Number | None = Field(default=None, description="score per CPU used; null: nobody measured the CPU")
+    since_seconds: Moment = Field(default=0.0, description="when it came into this category")
+
+    def to_model(self) -> Growth:
+        return Growth(self.category, self.score, self.efficiency, self.since_seconds)
+
+
 class DisruptionBody(Body):
     at_seconds: Moment
     kind: str = Field(description="resize, migration, preemption")
@@ -166,6 +182,7 @@ class StateBody(Body):
     checkpoint_seconds: Amount = Field(default=0.0, description="what saving costs")
     restart_seconds: Amount = Field(default=0.0, description="what stopping and starting again costs beside saving")
     progress: list[ProgressBody] = Field(default_factory=list)
+    growth: GrowthBody | None = Field(default=None, description="null: nobody has judged it")
     disruptions: list[DisruptionBody] = Field(default_factory=list)
 
     def to_model(self, spec: JobSpec, *, now_s: float) -> Job:
@@ -194,6 +211,7 @@ class StateBody(Body):
             checkpoint_s=self.checkpoint_seconds,
             restart_s=self.restart_seconds,
             progress=tuple(point.to_model() for point in self.progress),
+            growth=None if self.growth is None else self.growth.to_model(),
             disruptions=tuple(disruption.to_model() for disruption in self.disruptions),
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from sterna.model.errors import InvalidRequest
-from sterna.model.ids import JobId
+from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, Role
 from sterna.model.nodes import Node
 from sterna.model.resources import WHOLE_GPU_MILLI
@@ -20,7 +20,7 @@ from sterna.model.target import PolicyMemory
 from sterna.wire.fields import Moment, Name, Number, WholeNumber
 from sterna.wire.job_shape import JobBody
 from sterna.wire.limits import SNAPSHOT_BYTES_MAX, read_document
-from sterna.wire.node_shape import DeviceBody, GuestBody, NodeBody
+from sterna.wire.node_shape import DeviceBody, GuestBody, NodeBody, ResourcesBody
 from sterna.wire.problems import Body, InvalidDocument, Problem, problems_of
 from sterna.wire.snapshot_text import API_VERSION, snapshot_record, written
 
@@ -58,6 +58,9 @@ class SnapshotBody(Body):
         default=0, description="room that the policy must leave alone, in milli-GPU or -CPU"
     )
     seed: int = Field(default=0, description="the only source of chance for a policy that needs any")
+    usage: dict[Name, ResourcesBody] = Field(
+        default_factory=dict, description="measured on nodes, by their id, guests included"
+    )
 
 
 def load_snapshot(text: str | bytes) -> Snapshot:
@@ -91,6 +94,7 @@ def snapshot_of(document: Any) -> Snapshot:
         serving=[guest.to_model() for guest in body.serving],
         memory=body.memory.to_model(),
         seed=body.seed,
+        usage={NodeId(node_id): used.to_model() for node_id, used in body.usage.items()},
     )
     return replace(view, reserved=body.reserved_milli) if body.reserved_milli else view
 

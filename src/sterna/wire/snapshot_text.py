@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sterna.model.errors import InvariantBroken
+from sterna.model.growth import Category
 from sterna.model.jobs import Job, JobSpec, Role, Worker
 from sterna.model.nodes import Effect, Guest, GuestKind, Node
 from sterna.model.quantities import milli_shown
@@ -32,6 +33,7 @@ def snapshot_record(view: Snapshot) -> Record:
             memory=memory_record(view.memory),
             reservedMilli=view.reserved,
             seed=view.seed,
+            usage={node_id: _resources(used) for node_id, used in view.usage.items()},
         ),
     }
 
@@ -122,6 +124,7 @@ def _spec(spec: JobSpec) -> Record:
         **_unless(least, max=spec.workers_max, initial=spec.workers_initial),
         **_unless(1, step=spec.workers_step),
         "request": _resources(spec.request),
+        **_unless_empty(limit=_resources(spec.limit)),
     }
     return {
         "submittedSeconds": spec.submitted_s,
@@ -130,7 +133,12 @@ def _spec(spec: JobSpec) -> Record:
         **_unless("ElasticJob", kind=spec.kind),
         **_unless_empty(
             fixed=[
-                {"role": fixed.role, "replicas": fixed.replicas, "request": _resources(fixed.request)}
+                {
+                    "role": fixed.role,
+                    "replicas": fixed.replicas,
+                    "request": _resources(fixed.request),
+                    **_unless_empty(limit=_resources(fixed.limit)),
+                }
                 for fixed in spec.fixed
             ],
             category=spec.category,
@@ -152,7 +160,7 @@ def _state(job: Job) -> Record:
         "firstStartedSeconds": job.first_started_s,
         "startedSeconds": job.started_s,
         "curve": {"paceSeconds": list(job.curve.pace_s)},
-        **_unless(None, unitsLeft=job.units_left),
+        **_unless(None, unitsLeft=job.units_left, growth=None if job.growth is None else _growth(*job.growth)),
         **_unless_empty(
             workers=workers_record(job.workers),
             leaving=workers_record(job.leaving),
@@ -169,6 +177,10 @@ def _state(job: Job) -> Record:
             ],
         ),
     }
+
+
+def _growth(category: Category, score: float | None, efficiency: float | None, since_s: float) -> Record:
+    return {"category": category, **_unless(None, score=score, efficiency=efficiency), "sinceSeconds": since_s}
 
 
 def _progress(at_s: float, units_done: float, workers: int, unit_s: float, value: float | None) -> Record:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sterna.model.considering import ConsideredMove
+from sterna.model.jobs import Worker
+
 
 class Segment(NamedTuple):
     """A stretch of time in which a job held the same workers: one bar of a Gantt chart."""
@@ -15,6 +18,13 @@ class Segment(NamedTuple):
     to_s: float
     workers: int
     nodes: tuple[str, ...]  # each node once, sorted
+
+
+class Considered(NamedTuple):
+    """A move that a rebalancer looked at, made or not, and when."""
+
+    at_s: float
+    move: ConsideredMove
 
 
 class Sample(NamedTuple):
@@ -42,6 +52,7 @@ class JobRecord:
     preemptions: int
     segments: tuple[Segment, ...] = ()
     refused: str = ""  # why it can never run
+    first_workers: tuple[Worker, ...] = ()  # where it first started: what another run may be pinned to
 
     @property
     def jct_s(self) -> float | None:
@@ -85,6 +96,7 @@ class SimulationResult:
     samples: tuple[Sample, ...]
     decision_s: Sequence[float] = field(default_factory=tuple)  # how long each decision took, on the real clock
     cycles: int = 0
+    considered: tuple[Considered, ...] = ()  # by rebalancers, in the order in which they looked
 
     @property
     def makespan_s(self) -> float:

@@ -11,14 +11,17 @@ from time import perf_counter
 
 from sterna.engines.loop import run_at_once, run_cycle
 from sterna.engines.pacing import Happening, Pacer
+from sterna.engines.simulator.evaluations import Evaluations
 from sterna.engines.simulator.misfortune import Costs, Faults
-from sterna.engines.simulator.results import JobRecord, Sample, SimulationResult
+from sterna.engines.simulator.results import Considered, JobRecord, Sample, SimulationResult
+from sterna.engines.simulator.sharing import SharingEngine
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.engines.simulator.world import SimulatedEngine
 from sterna.journal.journal import Journal, NoJournal
 from sterna.model.errors import InvalidRequest, InvariantBroken
 from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
 from sterna.model.ids import JobId
+from sterna.model.judging import Judge
 from sterna.model.learning import Knowledge
 from sterna.model.nodes import Cluster, Node
 from sterna.model.plan import Action, Outcome
@@ -49,6 +52,8 @@ class Simulation:
     node_events: Sequence[NodeEvent] = ()
     serving: Sequence[ServingPod] = ()
     faults: Faults | None = None
+    shares_cpu: bool = False  # containers compete for the CPU of their node, so that neighbours slow each other down
+    judge: Judge | None = None  # of evaluations, taken as often as it checks. None: nobody looks
     seed: int = 0
     policy_name: str = ""
     trace_name: str = ""
@@ -81,11 +86,13 @@ class _Run:
         self.records: list[JobRecord] = []
         self.samples: list[Sample] = []
         self.decision_s = array("d")
+        self.considered: list[Considered] = []
+        self._evaluations = None if setup.judge is None else Evaluations(setup.judge)
+        self._check_is_set = False
 
     def _new_engine(self) -> SimulatedEngine:
         setup = self._setup
-        engine = SimulatedEngine if setup.faults is None else _FaultyEngine
-        made = engine(
+        made = _ENGINES[setup.shares_cpu, setup.faults is not None](
             Cluster.of(setup.nodes),
             setup.costs,
             on_finish_known=self._finish_known,
@@ -95,7 +102,7 @@ class _Run:
             knowledge=setup.knowledge,
             seed=setup.seed,
         )
-        if setup.faults is not None and isinstance(made, _FaultyEngine):
+        if setup.faults is not None and isinstance(made, _Faulty):
             made.fate = (self._chance, setup.faults.crashes_mid_plan)
         return made
 
@@ -195,6 +202,9 @@ class _Run:
                 self._finished(job_id, done_s)
         while self._next_arrival < len(self.arrivals) and self._arrivals_s[self._next_arrival] <= now_s:
             engine.arrive(self.arrivals[self._next_arrival])
+            if self._evaluations is not None:
+                self._evaluations.follow(self.arrivals[self._next_arrival])
+                self._set_check()
             self._next_arrival += 1
             self._notice(Happening.JOB_ACCEPTED)
 
@@ -229,6 +239,19 @@ class _Run:
     def _at(self, at_s: float, what: Callable[[], None]) -> None:
         self._sequence += 1
         heapq.heappush(self._events, (at_s, self._sequence, what))
+
+    def _set_check(self) -> None:
+        """The next evaluation, at a multiple of its interval as long as there are jobs."""
+        if self._evaluations is not None and not self._check_is_set:
+            every_s = self._evaluations.every_s
+            self._check_is_set = True
+            self._at((math.floor(self.engine.now_s / every_s) + 1) * every_s, self._check)
+
+    def _check(self) -> None:
+        self._check_is_set = False
+        if self._evaluations is not None and self.engine.jobs:
+            self._evaluations.take(self.engine)
+            self._set_check()
 
     # -- the cluster's own life -----------------------------------------------------------------------------------
 
@@ -293,7 +316,9 @@ class _Run:
         ticket = self._pacer.begin()
         began = perf_counter()
         try:
-            run_at_once(run_cycle(engine, setup.size, setup.place, self._journal, setup.settings))
+            decision = run_at_once(run_cycle(engine, setup.size, setup.place, self._journal, setup.settings))
+            if decision.considered:
+                self.considered += [Considered(now_s, move) for move in decision.considered]
         except _Crash:
             self._pacer.notice(Happening.STARTED_UP)
             ticket -= 1
@@ -331,7 +356,7 @@ class _Run:
         )
 
 
-class _FaultyEngine(SimulatedEngine):
+class _Faulty(SimulatedEngine):
     """A simulated engine whose scheduler may die between two steps."""
 
     fate: tuple[random.Random, float] = (random.Random(0), 0.0)  # where chance comes from, and how often it strikes
@@ -342,6 +367,18 @@ class _FaultyEngine(SimulatedEngine):
         if chance.random() < share:
             raise _Crash
         return outcomes
+
+
+class _FaultySharing(_Faulty, SharingEngine):
+    """The same where jobs compete for CPU."""
+
+
+_ENGINES: dict[tuple[bool, bool], type[SimulatedEngine]] = {  # by: do jobs compete for CPU? does the scheduler die?
+    (False, False): SimulatedEngine,
+    (True, False): SharingEngine,
+    (False, True): _Faulty,
+    (True, True): _FaultySharing,
+}
 
 
 def simulate(
@@ -368,4 +405,5 @@ def simulate(
         samples=tuple(run.samples),
         decision_s=run.decision_s,
         cycles=len(run.decision_s),
+        considered=tuple(run.considered),
     )

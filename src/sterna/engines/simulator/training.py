@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sterna.engines.simulator.contention import Appetite
 from sterna.model.curves import SpeedupCurve
 from sterna.model.jobs import JobSpec, Worker
+from sterna.model.trace import EvaluationCurve
 
 
 class Training(Protocol):
@@ -40,3 +42,5 @@ class SimulatedJob:
     spec: JobSpec
     training: Training
     restart_s: float | None = None  # this job's own cost of any change. None: the simulation's
+    appetite: Appetite = Appetite()  # CPU it could use, where a simulation lets jobs compete for it
+    evaluation: EvaluationCurve | None = None  # None: it is never evaluated

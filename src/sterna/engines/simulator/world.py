@@ -5,7 +5,7 @@ charged once. Jobs nothing happens to are not touched: their `Job` values grow w
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sterna.engines.simulator.misfortune import Costs
@@ -14,6 +14,7 @@ from sterna.engines.simulator.training import SimulatedJob, Training
 from sterna.model.columns import Columns, KeptColumns
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvariantBroken
+from sterna.model.growth import Growth
 from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec, ProgressPoint, Worker
@@ -32,6 +33,7 @@ class LiveJob:
     """One job while it is in the simulated cluster: its true training, and what is being counted about it."""
 
     __slots__ = (
+        "first_workers",
         "lost_gpu_s",
         "migrations",
         "preemptions",
@@ -48,6 +50,7 @@ class LiveJob:
         self.restart_s = restart_s
         self.segments: list[Segment] = []
         self.segment_from_s = 0.0
+        self.first_workers: tuple[Worker, ...] = ()
         self.resizes = self.migrations = self.preemptions = 0
         self.lost_gpu_s = 0.0
         self.version = 0  # of its workers: an announced finish of an older version is void
@@ -110,6 +113,10 @@ class SimulatedEngine:
 
     # -- what the simulation does to the world ------------------------------------------------------------------------
 
+    def usage(self) -> Mapping[NodeId, Resources]:
+        """What is measured on nodes; nothing, where jobs do not get into each other's way."""
+        return {}
+
     def snapshot(self) -> Snapshot:
         self._revision += 1
         pods = self.serving
@@ -123,6 +130,7 @@ class SimulatedEngine:
             memory=self.memory,
             reserved=sum([pod.request[self.cluster.currency] for pod in pods]) if pods else 0,
             seed=self._seed,
+            usage=self.usage(),
             by_id=self.jobs.copy(),
             holding=tuple(self._holding.values()),
             holders=frozenset(self._holding),
@@ -171,10 +179,7 @@ class SimulatedEngine:
         for job_id, job in tuple(self.jobs.items()):
             if job.workers and job.as_of_s < self.now_s:
                 self._settle(job_id)
-                live = self.live[job_id]
-                live.version += 1
-                settled = self.jobs[job_id]
-                self._foretell(settled if settled.resumes_s > self.now_s else settled.but(resumes_s=self.now_s), live)
+                self._foretell_anew(job_id)
 
     def advance_unpredictable(self) -> list[tuple[JobId, float]]:
         """Let jobs whose finish cannot be foretold train up to now; returns those that finished, and when."""
@@ -220,7 +225,17 @@ class SimulatedEngine:
             preemptions=live.preemptions,
             segments=tuple(live.segments),
             refused=refused,
+            first_workers=live.first_workers,
         )
+
+    def judged(self, job_id: JobId, growth: Growth) -> None:
+        """Somebody looked at how the job's evaluation value grows."""
+        self._keep(self.jobs[job_id].but(growth=growth))
+
+    def settle_running(self) -> None:
+        """Bring the counters of all jobs that hold workers to now."""
+        for job_id in tuple(self._holding):
+            self._settle(job_id)
 
     def released(self, job_id: JobId) -> None:
         """Workers that were told to go are gone."""
@@ -363,6 +378,8 @@ class SimulatedEngine:
                 return self._costs.rescale_s
             live.migrations += 1
             return self._costs.migrate_s
+        if not live.first_workers:
+            live.first_workers = workers
         changes["phase"] = Phase.RUNNING
         changes["waiting_since_s"] = None
         changes["started_s"] = self.now_s
@@ -390,6 +407,12 @@ class SimulatedEngine:
             point = ProgressPoint(self.now_s, units, job.size, trained_s / units)
             node = self.cluster.by_id.get(job.workers[0].node)
             self._knowledge = self._knowledge.learn(job.spec, node.accelerator if node else "", [point])
+
+    def _foretell_anew(self, job_id: JobId) -> None:
+        """Of a job that was brought to now: what was announced before is void."""
+        job, live = self.jobs[job_id], self.live[job_id]
+        live.version += 1
+        self._foretell(job if job.resumes_s > self.now_s else job.but(resumes_s=self.now_s), live)
 
     def _foretell(self, job: Job, live: LiveJob) -> None:
         self.unpredictable.pop(job.spec.id, None)

@@ -19,7 +19,7 @@ from sterna.wire.manifests.where import Where, where_of
 OURSELVES = "sterna.dev/sterna"  # as managedBy: no other than the name left out
 ANNOTATIONS = (
     *("min-workers", "max-workers", "workers-step", "category", "epochs", "accelerator", "priority", "contract"),
-    *("chief-in-ps", "checkpoint-dir"),
+    *("chief-in-ps", "checkpoint-dir", "metric", "judge", "monitor", "epoch-csv", "log-pattern"),
 )
 DRAGON_KUBESHARE = "DRAGON_KUBESHARE"
 NAME_MAX = 63  # of a pod and its service, by DNS

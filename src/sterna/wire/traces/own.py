@@ -16,6 +16,15 @@ memory_bytes     for each worker
 accelerator      the GPU type it needs
 priority         larger goes first, where a policy looks at it
 deadline_s       on the same clock as submitted_s
+node             where it would like to be
+servers          parameter servers, each with the request and limit of a worker
+cpu_limit_milli  what each container may use at most; without it there is no limit
+memory_limit_bytes
+cpu_demand_milli     what a worker could use if nobody were beside it, for runs in which jobs compete for CPU
+server_demand_milli  the same of a parameter server
+evaluation_start     the value before any work; it approaches evaluation_end exponentially,
+evaluation_end       by evaluation_rate for each unit of work (a second of one worker alone, in most models);
+evaluation_rate      all three or none
 """
 
 import csv
@@ -23,15 +32,22 @@ import io
 from collections.abc import Iterable
 
 from sterna.model.errors import InvalidRequest
+from sterna.model.ids import NodeId
 from sterna.model.resources import WHOLE_GPU_MILLI
-from sterna.model.trace import TraceRow
+from sterna.model.trace import EvaluationCurve, TraceRow
 from sterna.wire.traces.cells import Cells
 
 COLUMNS = (
     "job", "submitted_s", "workers", "workers_min", "workers_max", "duration_s", "category", "serial_fraction", "units",
     "batch_size", "gpu_milli", "cpu_milli", "memory_bytes", "accelerator", "priority", "deadline_s",
+    "node", "servers", "cpu_limit_milli", "memory_limit_bytes", "cpu_demand_milli", "server_demand_milli",
+    "evaluation_start", "evaluation_end", "evaluation_rate",
 )  # fmt: skip
 PRIORITY_LIMIT = 2**31
+SERVERS_LIMIT = 1024
+_OPTIONAL_NUMBERS = ("cpu_limit_milli", "memory_limit_bytes", "cpu_demand_milli", "server_demand_milli")
+_EVALUATION = ("evaluation_start", "evaluation_end", "evaluation_rate")
+_VALUE_LIMIT = 1e12  # of an evaluation, either way
 NEEDED = ("submitted_s", "workers", "duration_s")
 
 
@@ -56,6 +72,10 @@ def sterna(cells: Cells) -> TraceRow:
         deadline_s=cells.seconds("deadline_s") if has("deadline_s") else None,
         priority=cells.whole("priority", at_least=-PRIORITY_LIMIT, at_most=PRIORITY_LIMIT) if has("priority") else 0,
         name=cells.text("job"),
+        servers=cells.whole("servers", at_most=SERVERS_LIMIT) if has("servers") else 0,
+        node=NodeId(cells.text("node")) if has("node") else None,
+        evaluation=_evaluation(cells),
+        **{name: cells.whole(name) for name in _OPTIONAL_NUMBERS if has(name)},
     )
     _check_bounds(row)
     return row
@@ -74,8 +94,10 @@ def dump_rows(rows: Iterable[TraceRow]) -> str:
 
 def _cells_of(row: TraceRow) -> dict[str, str]:
     values = row._asdict() | {"job": row.name, "gpu_milli": _unless(row.gpu_milli, WHOLE_GPU_MILLI)}
-    for column in ("cpu_milli", "memory_bytes", "priority"):
+    for column in ("cpu_milli", "memory_bytes", "priority", "servers", *_OPTIONAL_NUMBERS):
         values[column] = _unless(values[column], 0)
+    curve = row.evaluation or (None, None, None)
+    values |= dict(zip(_EVALUATION, curve, strict=True))
     return {column: _shown(values[column]) for column in COLUMNS}
 
 
@@ -87,6 +109,16 @@ def _shown(value: object) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
     return "" if value is None else str(value)
+
+
+def _evaluation(cells: Cells) -> EvaluationCurve | None:
+    given = [name for name in _EVALUATION if cells.has(name)]
+    if not given:
+        return None
+    if len(given) < len(_EVALUATION):
+        raise InvalidRequest(field=given[0], value=cells.text(given[0]), expected="all of " + ", ".join(_EVALUATION))
+    start, end = (cells.number(name, at_least=-_VALUE_LIMIT, at_most=_VALUE_LIMIT) for name in _EVALUATION[:2])
+    return EvaluationCurve(start, end, cells.number("evaluation_rate", at_most=_VALUE_LIMIT))
 
 
 def _check_bounds(row: TraceRow) -> None:

@@ -9,6 +9,7 @@ from sterna.engines.simulator.models.gavel import GavelOptions, gavel
 from sterna.engines.simulator.models.generic import AmdahlOptions, LinearOptions, amdahl, fixed, linear
 from sterna.engines.simulator.models.pollux import PolluxOptions, SiaOptions, pollux, sia
 from sterna.engines.simulator.models.rows import BuildJob, Sources
+from sterna.engines.simulator.models.surroundings import as_told
 from sterna.engines.simulator.models.tables import TableOptions, afs, voda
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.model.errors import InvalidRequest
@@ -129,7 +130,7 @@ def make_jobs(rows: Iterable[TraceRow], build: BuildJob) -> MadeJobs:
     problems: list[RowProblem] = []
     for row in rows:
         try:
-            jobs.append(build(row))
+            jobs.append(as_told(row, build(row)))
         except InvalidRequest as error:
             problems.append(RowProblem(row.line, error.field, str(error.value), error.expected))
     if problems and not jobs:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.interpolate import LinearNDInterpolator
 
 from sterna.model.errors import InvalidRequest
 
@@ -122,6 +121,8 @@ class Profile:
         if self._surface is None:
             rows = _means(row for rows in self._by_placement.values() for row in rows) + self._scalability
             points = np.array([row[:3] for row in rows], dtype=float)
+            from scipy.interpolate import LinearNDInterpolator  # here, as it takes a second to import
+
             self._surface = (LinearNDInterpolator(points, np.array([row[3:] for row in rows])), rows)
         surface, rows = self._surface
         point = (min(len(placement), NODES_MEASURED), sum(placement), local_batch)

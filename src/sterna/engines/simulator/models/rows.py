@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.model.errors import InvalidRequest
-from sterna.model.jobs import JobSpec
+from sterna.model.jobs import FixedRole, JobSpec, Role
 from sterna.model.nodes import Node
 from sterna.model.resources import Resources
 from sterna.model.trace import TraceRow
@@ -38,16 +38,21 @@ class Sources:
 
 def spec_of(row: TraceRow, *, workers_min: int, workers_max: int) -> JobSpec:
     """The job of this row with these bounds; it starts as near to what was asked for as they let it."""
+    request = Resources(row.cpu_milli, row.memory_bytes, row.gpu_milli)
+    limit = Resources(row.cpu_limit_milli, row.memory_limit_bytes)
     return JobSpec(
         id=row.id,
         submitted_s=row.submitted_s,
-        request=Resources(row.cpu_milli, row.memory_bytes, row.gpu_milli),
+        request=request,
         workers_min=workers_min,
         workers_max=workers_max,
         workers_initial=min(max(row.workers, workers_min), workers_max),
         accelerator=row.accelerator,
         category=row.category,
         priority=row.priority,
+        fixed=(FixedRole(Role.PS, row.servers, request, limit),) if row.servers else (),
+        node_preference=row.node,
+        limit=limit,
     )
 
 
