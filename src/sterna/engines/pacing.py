@@ -33,6 +33,7 @@ class Happening(StrEnum):
     SERVING_ARRIVED = "serving pod arrived"
     SERVING_LEFT = "serving pod left"
     PROGRESS_REPORTED = "progress reported"
+    GROWTH_CHANGED = "growth changed"  # a job is in another category than before
     CYCLE_FAILED = "cycle failed"
     TIMER = "timer"
 

@@ -5,6 +5,7 @@ workers there should be is the scheduler's question; here they are only put in o
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from sterna.model.jobs import Role
@@ -57,8 +58,14 @@ def place_in_world(role: Role, ordinal: int, members: Iterable[Member]) -> Place
     """
     if role not in TAKES_PART:
         return None
+    ranks = _ranks(tuple(members))
+    return Place(ranks[role, ordinal], len(ranks))
+
+
+@lru_cache(maxsize=32)  # all members of a gang ask, one after the other
+def _ranks(members: tuple[Member, ...]) -> dict[tuple[Role, int], int]:
     world = sorted((TAKES_PART.index(m.role), m.ordinal) for m in members if m.role in TAKES_PART)
-    return Place(world.index((TAKES_PART.index(role), ordinal)), len(world))
+    return {(TAKES_PART[role], ordinal): rank for rank, (role, ordinal) in enumerate(world)}
 
 
 def of_role(role: Role, members: Iterable[Member]) -> list[Member]:
@@ -68,6 +75,11 @@ def of_role(role: Role, members: Iterable[Member]) -> list[Member]:
 
 def leader(members: Iterable[Member]) -> Member:
     """Rank 0: where the others meet."""
+    return _leader(tuple(members))
+
+
+@lru_cache(maxsize=32)
+def _leader(members: tuple[Member, ...]) -> Member:
     return min(
         (found for found in members if found.role in TAKES_PART),
         key=lambda found: (TAKES_PART.index(found.role), found.ordinal),

@@ -17,7 +17,7 @@ from sterna.engines.kubernetes.client.backoff import Backoff
 from sterna.engines.kubernetes.events import JobEvent, Reason
 from sterna.engines.kubernetes.hands import Hands
 from sterna.engines.kubernetes.intentions import explained, takes_part
-from sterna.engines.kubernetes.jobs import JobView, Options
+from sterna.engines.kubernetes.jobs import JobView, MonitorAt, Options
 from sterna.engines.kubernetes.known import KnownJob
 from sterna.engines.kubernetes.objects import JobObject
 from sterna.engines.kubernetes.options import OperatorConfig
@@ -49,6 +49,7 @@ class Carrier:
         *,
         notice: Callable[[Happening], None],
         on_written: Written = lambda *_: None,
+        monitor: MonitorAt | None = None,
     ) -> None:
         self._api = api
         self._cache = cache
@@ -58,6 +59,7 @@ class Carrier:
         self._config = config
         self._notice = notice
         self._on_written = on_written
+        self._monitor = monitor
         self._hands = Hands(api, cache)
         self._options = Options()
         self._dirty: dict[str, None] = {}
@@ -101,7 +103,7 @@ class Carrier:
             if not takes_part(view) or (standing := intention(view)) is None:
                 return False
             if standing is not view.standing:
-                done = reconcile(view.but(standing), self._timeline.now(), self._options)
+                done = reconcile(view.but(standing), self._timeline.now(), self._options, standing_only=True)
                 await self._write(job, view, done, Urgency.PLACE)
             return True
 
@@ -111,7 +113,11 @@ class Carrier:
         """Until the term ends: a task for every job that something happened to, one at a time for each job."""
         config = self._config
         self._options = Options(
-            binding=config.binding, nudge=config.nudge, cluster_domain=config.cluster_domain, epoch=epoch
+            binding=config.binding,
+            nudge=config.nudge,
+            cluster_domain=config.cluster_domain,
+            epoch=epoch,
+            monitor=self._monitor,
         )
         self._timers.clear()
         self._backoffs.clear()
@@ -182,6 +188,7 @@ class Carrier:
         because = self._why.get(job.uid)
         if because is not None and not view.standing.seats and takes_part(view):
             view = view.but(explained(view, because))
+        view = view.but(self._world.lessons.noted(view))
         done = reconcile(view, self._timeline.now(), self._options)
         await self._write(job, view, done, Urgency.PLACE if done.effects else Urgency.REPORT)
         if done.effects:

@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 
+from sterna.engines.kubernetes import finishing
 from sterna.engines.kubernetes.engine import KubernetesEngine
 from sterna.engines.kubernetes.migrating import Migrations
 from sterna.engines.kubernetes.options import OperatorConfig
@@ -19,6 +20,7 @@ from sterna.engines.loop import CycleResult, try_cycle
 from sterna.engines.pacing import Happening, Pacer
 from sterna.journal.journal import Journal
 from sterna.model.errors import StaleView
+from sterna.model.plan import Decision
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +38,12 @@ class Decider:
         config: OperatorConfig,
         rules: Callable[[], Rules],
         first: Callable[[], Awaitable[bool]] | None = None,
+        on_considered: Callable[[Decision], None] = lambda _: None,
     ) -> None:
-        """`first`: what goes before training, and is done before every cycle. False: it must be tried again."""
+        """`first`: what goes before training, and is done before every cycle. False: it must be tried again.
+
+        `on_considered` hears of decisions that rebalancers had a say in.
+        """
         self.pacer = Pacer(rate_limit_s=rules().rate_limit_s)
         self.cycles = 0
         self.last_cycle_s: float | None = None  # None: there was none yet
@@ -50,6 +56,7 @@ class Decider:
         self._config = config
         self._rules = rules
         self._first = first
+        self._on_considered = on_considered
         self._asked = asyncio.Event()
         self._again_s: float | None = None
         self._cut_short = False  # the latest plan waits for room that is being let go of
@@ -100,7 +107,7 @@ class Decider:
         try:
             done = self._first is None or await self._first()
             ticket, rules, began_s = self.pacer.begin(), self._rules(), self._timeline.now()
-            place = self._migrations.placing(rules.place)
+            place = self._migrations.placing(finishing.placing(rules.place, finishing.begun(self._world)))
             self._engine.asked = self._migrations.asked
             result = await try_cycle(
                 self._engine, rules.size, place, self._journal, rules.settings, retry_after_s=self._config.retry_s
@@ -122,6 +129,8 @@ class Decider:
         if decision is not None:
             self.problem = ""
             self._migrations.after_cycle()
+            if decision.considered:
+                self._on_considered(decision)
             if decision.changes_something:
                 actions = sum(len(step.actions) for step in decision.steps)
                 log.info("cycle", extra={"cycle": self.cycles, "actions": actions, "took_s": round(took_s, 3)})

@@ -24,7 +24,7 @@ from sterna.engines.kubernetes.look import Look
 from sterna.engines.kubernetes.mpi_config import NUDGE, config_body, config_data, config_name, digest_of, has_config
 from sterna.engines.kubernetes.observed import Seen, place_of
 from sterna.engines.kubernetes.options import Binding
-from sterna.engines.kubernetes.pods import pod_body
+from sterna.engines.kubernetes.pods import members_of, pod_body
 from sterna.engines.kubernetes.seats import Place, is_whole
 from sterna.engines.kubernetes.services import service_body
 from sterna.engines.kubernetes.standing import Seat
@@ -149,12 +149,13 @@ def _arrivals(look: Look, now_s: float, options: Options, hosts: dict[str, str])
     if backs_off or not is_whole(workload, standing.assigned) or _somebody_is_in_the_way(look):
         return
     names = {seen.name for seen in look.pods}
+    members = members_of(workload, standing, options)
     for seat in sorted(standing.seats, key=_start_order):
         place = seat.worker[:2]
         name = worker_name(workload, *place)
         if name in names or place in look.done or not _may_begin(look, place):
             continue
-        yield CreatePod(name, pod_body(look.view, workload, standing, seat, options, hosts=hosts))
+        yield CreatePod(name, pod_body(look.view, workload, standing, seat, options, hosts=hosts, members=members))
 
 
 def _somebody_is_in_the_way(look: Look) -> bool:

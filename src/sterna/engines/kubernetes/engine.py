@@ -8,14 +8,14 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-from sterna.engines.kubernetes.api import CONFIG_MAPS, AlreadyExists, Api, Missing, NotLeader, WriteConflict
+from sterna.engines.kubernetes.api import Api, NotLeader, WriteConflict
 from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.carrying import Carrier
 from sterna.engines.kubernetes.intentions import given_up, grown, shrunk
 from sterna.engines.kubernetes.jobs import JobView
 from sterna.engines.kubernetes.memory import memory_data, memory_of
-from sterna.engines.kubernetes.objects import ConfigMapObject
 from sterna.engines.kubernetes.options import MEMORY, OperatorConfig
+from sterna.engines.kubernetes.own_maps import write_data
 from sterna.engines.kubernetes.snapshot import World
 from sterna.engines.kubernetes.standing import Standing
 from sterna.engines.kubernetes.timeline import Timeline
@@ -137,31 +137,9 @@ class KubernetesEngine:
         """Before anything is done that it stands for; whoever cannot remember must not decide."""
         data = memory_data(memory)
         if data != self._kept:
-            await self._write_memory(data)
+            await write_data(self._api, self._cache, MEMORY, data, namespace=self._config.namespace)
             self._kept = data
         self.memory = memory
-
-    async def _write_memory(self, data: dict[str, str]) -> None:
-        namespace = self._config.namespace
-        known = self._cache.own.get(MEMORY, namespace)
-        meta = {"name": MEMORY, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "sterna"}}
-        gone = dict.fromkeys((known.data or {}).keys() - data.keys()) if known is not None else {}
-        try:
-            if known is None:
-                body = {"metadata": meta, "data": data}
-                found = await self._api.create(CONFIG_MAPS, body, namespace=namespace, shape=ConfigMapObject)
-            else:
-                body = {"metadata": {"resourceVersion": known.metadata.resource_version}, "data": {**gone, **data}}
-                found = await self._api.patch(CONFIG_MAPS, MEMORY, body, namespace=namespace, shape=ConfigMapObject)
-            self._cache.own.put(found)
-        except (WriteConflict, AlreadyExists) as error:
-            shape = ConfigMapObject
-            self._cache.own.put(await self._api.get(CONFIG_MAPS, MEMORY, namespace=namespace, shape=shape))
-            raise StaleView(f"somebody else wrote {MEMORY}: {error}") from error
-        except Missing as error:
-            if known is not None:
-                self._cache.own.forget(known)
-            raise StaleView(f"somebody deleted {MEMORY}: {error}") from error
 
     async def _let_go_of_returns(self, decision: Decision) -> None:
         """Jobs that let go of everything in order to come back, and that nothing is there for now."""

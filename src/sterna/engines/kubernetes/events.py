@@ -25,8 +25,12 @@ class Reason(StrEnum):
     SCALED_UP = "ScaledUp"
     SCALED_DOWN = "ScaledDown"
     MIGRATED = "Migrated"
+    CONSIDERED = "MigrationConsidered"  # by a rebalancer, whether or not something moved
     PREEMPTED = "Preempted"
     RESTARTED = "Restarted"
+    PROGRESSING = "Progressing"
+    WATCHING = "Watching"
+    CONVERGED = "Converged"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     WORKERS_LOST = "WorkersLost"

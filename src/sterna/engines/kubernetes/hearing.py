@@ -11,7 +11,7 @@ from sterna.engines.kubernetes.endings import who
 from sterna.engines.kubernetes.events import JobEvent, Reason
 from sterna.engines.kubernetes.look import Look
 from sterna.engines.kubernetes.observed import End, EndKind, Seen
-from sterna.engines.kubernetes.seats import Place, first_rank
+from sterna.engines.kubernetes.seats import Place, first_rank, size_of
 from sterna.engines.kubernetes.standing import Progress, Standing
 from sterna.model.workload import Contract, RestartPolicy
 from sterna.protocol import Phase as Said
@@ -87,6 +87,8 @@ def _with_word(look: Look, standing: Standing, seen: Seen, word: Status) -> Stan
         units_total=word.units_total,
         save_s=word.save_s if word.save_s is not None else before.save_s,
         restart_s=before.restart_s,
+        step_s=word.step_s if word.step_s is not None else before.step_s,
+        workers=size_of(look.gang) if word.step_s is not None else before.workers,
     )
     lost = 0
     if look.workload.contract in (Contract.RESTART, Contract.TORCHRUN):  # the others have no step in common

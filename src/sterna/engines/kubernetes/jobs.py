@@ -83,6 +83,14 @@ class JobView:
         return replace(self, standing=standing)
 
 
+@dataclass(frozen=True, slots=True)
+class MonitorAt:
+    """Where and as whom pods report how they train: to the monitor of their own node."""
+
+    port: int
+    secret: str = field(repr=False)  # the installation's; pods get what follows from it for their job
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What is the same for all jobs."""
@@ -91,3 +99,4 @@ class Options:
     nudge: bool = False
     cluster_domain: str = ""
     epoch: int = 0  # lease transitions of the leader that looks
+    monitor: MonitorAt | None = None  # None: pods are told of none

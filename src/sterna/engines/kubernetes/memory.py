@@ -1,17 +1,13 @@
-"""What a policy remembers, as the data of a ConfigMap: plain text, packed where it would not fit into one otherwise."""
+"""What a policy remembers, as the data of a ConfigMap."""
 
-import base64
-import binascii
-import json
-import zlib
 from collections.abc import Mapping
 
-from sterna.model.errors import InvalidRequest
+from sterna.engines.kubernetes.options import MEMORY
+from sterna.engines.kubernetes.packing import data_of, document_of, unreadable
 from sterna.model.ids import JobId
 from sterna.model.target import PolicyMemory
 
-PACKED_FROM_BYTES = 256 << 10  # a ConfigMap holds a megabyte
-_PLAIN, _PACKED = "memory.json", "memory.json.zlib"
+_KEY = "memory.json"
 
 
 def memory_data(memory: PolicyMemory) -> dict[str, str]:
@@ -21,10 +17,7 @@ def memory_data(memory: PolicyMemory) -> dict[str, str]:
         "values": dict(sorted(memory.values.items())),
         "lastActionSeconds": memory.last_action_s,
     }
-    text = json.dumps(document, separators=(",", ":"))
-    if len(text) < PACKED_FROM_BYTES:
-        return {_PLAIN: text}
-    return {_PACKED: base64.b64encode(zlib.compress(text.encode(), 6)).decode()}
+    return data_of(_KEY, document)
 
 
 def memory_of(data: Mapping[str, str] | None) -> PolicyMemory:
@@ -32,20 +25,15 @@ def memory_of(data: Mapping[str, str] | None) -> PolicyMemory:
     if not data:
         return PolicyMemory()
     try:
-        if _PACKED in data:
-            text = zlib.decompress(base64.b64decode(data[_PACKED], validate=True)).decode()
-        else:
-            text = data[_PLAIN]
-        document = json.loads(text)
+        document = document_of(_KEY, data)
         last_s = document["lastActionSeconds"]
         return PolicyMemory(
             {JobId(job_id): _numbers(kept) for job_id, kept in document["jobs"].items()},
             _numbers(document["values"]),
             None if last_s is None else float(last_s),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, zlib.error, binascii.Error) as error:
-        expected = f"what an operator wrote there; without it, policies begin anew ({type(error).__name__})"
-        raise InvalidRequest(field="sterna-memory", value=", ".join(data), expected=expected) from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise unreadable(MEMORY, data, error, without="without it, policies begin anew") from None
 
 
 def _numbers(kept: Mapping[str, float]) -> dict[str, float]:

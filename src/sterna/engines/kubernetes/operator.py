@@ -9,23 +9,31 @@ Everything that must survive is in the cluster's own objects, so being killed at
 
 import asyncio
 import logging
+import secrets
 
+from sterna.engines.door import Door, secrets_in, serve_door
 from sterna.engines.kubernetes.api import CONFIG_MAPS, Api
 from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.carrying import Carrier
 from sterna.engines.kubernetes.clock import Clock, SystemClock
+from sterna.engines.kubernetes.considering import Considering
 from sterna.engines.kubernetes.deciding import Decider
+from sterna.engines.kubernetes.door import Office, Reception
 from sterna.engines.kubernetes.election import Election, Timing
 from sterna.engines.kubernetes.engine import KubernetesEngine
 from sterna.engines.kubernetes.health import Health, serve_health
-from sterna.engines.kubernetes.known import Parse, status_of
+from sterna.engines.kubernetes.knowing import Keeper
+from sterna.engines.kubernetes.known import KnownJob, Parse, status_of
 from sterna.engines.kubernetes.migrating import Migrations, ReadMigration
+from sterna.engines.kubernetes.monitoring import monitor_at
 from sterna.engines.kubernetes.objects import ConfigMapObject
 from sterna.engines.kubernetes.options import CONFIG, LEASE, OperatorConfig
 from sterna.engines.kubernetes.recorder import About, Recorder, Severity
+from sterna.engines.kubernetes.reporting import Reporting
 from sterna.engines.kubernetes.rules import Rules, rules_of
 from sterna.engines.kubernetes.sharing import Sharing
 from sterna.engines.kubernetes.snapshot import World
+from sterna.engines.kubernetes.standing import Standing
 from sterna.engines.kubernetes.timeline import Timeline
 from sterna.engines.pacing import Happening
 from sterna.journal.journal import Journal, NoJournal
@@ -51,6 +59,8 @@ class Operator:
         self.config = config
         self.rules: Rules = rules_of(config, None)
         self.health_port: int | None = None  # where probes are answered. None: nowhere, or not yet
+        self.door_port: int | None = None  # where the door is. None: there is none, or not yet
+        self._instance = ""  # of the present term: what monitors told an earlier one is told again
         self._rules_problem = ""
         self._api = api
         self._clock = clock
@@ -61,9 +71,15 @@ class Operator:
         self.world = World(self.cache, parse)
         self._recorder = Recorder(guarded, instance=config.identity, clock=clock)
         parts = (guarded, self.cache, self.world, self.timeline, self._recorder, config)
-        self.carrier = Carrier(*parts, notice=self._notice, on_written=lambda *news: self.migrations.written(*news))
+        self.carrier = Carrier(*parts, notice=self._notice, on_written=self._written, monitor=monitor_at(config))
         self.engine = KubernetesEngine(guarded, self.cache, self.world, self.carrier, self.timeline, config)
         self.migrations = Migrations(*parts, read_migration, notice=self._notice)
+        self.keeper = Keeper(guarded, self.cache, self.world.lessons, config)
+        self.reporting = Reporting(
+            self.cache, self.world, self.timeline, look_at=self.carrier.mark, notice=self._notice
+        )
+        self._door = self._made_door(guarded)
+        self._considering = Considering(self.world, self._recorder, self.timeline, config)
         self.sharing = self._made_sharing(guarded) if config.kubeshare else None
         self.decider = Decider(
             self.engine,
@@ -74,8 +90,11 @@ class Operator:
             config,
             rules=lambda: self.rules,
             first=None if self.sharing is None else self.sharing.place,
+            on_considered=self._considering.note,
         )
-        self.world.on_change = self.carrier.mark
+        self.world.on_change = self._job_changed
+        self.world.lessons.on_learned = self._learned
+        self.world.lessons.judge_by(self.rules.judging)
         self.world.listen(self._notice)
         self.cache.own.listen(self._own_changed)
         self._stopping = asyncio.Event()
@@ -92,6 +111,9 @@ class Operator:
                 serving = serve_health(
                     self.health, host=config.health_host, port=config.health_port, told=self._listens_at
                 )
+                background.append(group.create_task(serving))
+            if self._door is not None and config.door_port is not None:
+                serving = serve_door(self._door, host=config.door_host, port=config.door_port, told=self._is_entered_at)
                 background.append(group.create_task(serving))
             leading = group.create_task(self._lead())
             await self._stopping.wait()
@@ -118,11 +140,15 @@ class Operator:
     async def _term(self, epoch: int) -> None:
         """From getting the Lease to losing it."""
         self.engine.begin_term()
+        self.keeper.begin_term()
+        self._instance = secrets.token_hex(8)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.carrier.run(epoch))
                 group.create_task(self.migrations.run())
+                group.create_task(self.keeper.run())
                 group.create_task(self.decider.run())
+                group.create_task(self._considering.run())
                 self._leads.set()
         finally:
             self._leads.clear()
@@ -136,7 +162,8 @@ class Operator:
     @property
     def at_rest(self) -> bool:
         """Nothing is left to do for what is known: no job is being carried on, and nobody asks for a cycle."""
-        return self.leads and self.carrier.at_rest and self.migrations.at_rest and self.decider.at_rest
+        parts = (self.carrier, self.migrations, self.decider, self.keeper)
+        return self.leads and all(part.at_rest for part in parts)
 
     def health(self) -> Health:
         age_s = None if self.decider.last_cycle_s is None else self.timeline.now() - self.decider.last_cycle_s
@@ -170,6 +197,20 @@ class Operator:
     def _notice(self, happening: Happening) -> None:
         self.decider.notice(happening)
 
+    def _job_changed(self, uid: str) -> None:
+        self.carrier.mark(uid)
+        if uid not in self.world.jobs.by_uid:
+            self.reporting.forget(uid)
+
+    def _written(self, job: KnownJob, before: Standing, after: Standing) -> None:
+        self.migrations.written(job, before, after)
+        if after.progress != before.progress or (after.finished and not before.finished):
+            self.world.lessons.written(self.world.jobs.view(job).spec, before, after)
+
+    def _learned(self, category: str) -> None:
+        self.world.touch_category(category)
+        self.keeper.learned()
+
     def _own_changed(self, before: ConfigMapObject | None, after: ConfigMapObject | None) -> None:
         found = after or before
         if found is not None and found.metadata.name == CONFIG:
@@ -190,6 +231,7 @@ class Operator:
                 self._tell(found, "ConfigurationUsed", "the configuration is in order again")
             return
         self.rules = rules
+        self.world.lessons.judge_by(rules.judging)
         self.decider.pacer.rate_limit_s = rules.rate_limit_s
         log.info("the configuration changed", extra={"policy": rules.size.name, "placement": rules.placement})
         self._tell(found, "ConfigurationUsed", f"jobs are shared out by {rules.size.name} from now on")
@@ -204,6 +246,9 @@ class Operator:
 
     def _listens_at(self, port: int) -> None:
         self.health_port = port
+
+    def _is_entered_at(self, port: int) -> None:
+        self.door_port = port
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
@@ -224,6 +269,25 @@ class Operator:
             clock=clock,
             epoch_above=self._highest_epoch,
         )
+
+    def _made_door(self, api: Api) -> Door | None:
+        config = self.config
+        if config.door_port is None or config.token_file is None:
+            return None
+        household = Reception(
+            api,
+            self.cache,
+            self.world,
+            self.timeline,
+            self.reporting,
+            look=lambda: self.world.snapshot(self.timeline.now(), self.engine.memory),
+            office=self._office,
+        )
+        return Door(household, secrets_in(config.token_file).lines)
+
+    def _office(self) -> Office:
+        leader = self.config.identity if self._election is None else self._election.holder
+        return Office(self.leads, leader, self._instance)
 
     def _made_sharing(self, api: Api) -> Sharing:
         return Sharing(

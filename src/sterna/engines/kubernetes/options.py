@@ -5,12 +5,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from sterna.model.errors import InvalidRequest
 
 NAMESPACE = "sterna-system"
 CONFIG = "sterna-config"  # the ConfigMap that people write
 MEMORY = "sterna-memory"  # the ConfigMap that the operator keeps what a policy remembers in
+KNOWLEDGE = "sterna-knowledge"  # ... and this what was learned of how fast jobs train
 LEASE = "sterna"
 RATE_LIMIT_S = 2.0
 POLICY = "elastic-fifo"
@@ -40,6 +42,10 @@ class OperatorConfig:
     placement: str | None = None  # None: the policy's own
     rate_limit_s: float = RATE_LIMIT_S  # between cycles
     starving_after_s: float | None = None
+    rebalance: tuple[str, ...] = ()  # rebalancers, in the order in which they propose
+    rebalance_settings: Mapping[str, str] = field(default_factory=dict)
+    monitor_port: int | None = None  # where the monitor of a pod's own node listens. None: pods are told of none
+    token_file: Path | None = None  # the installation's secret. None: there is none, and nobody may report
     elect: bool = True  # False: this is the only replica, and nobody asks for a Lease
     lease_s: float = 15.0
     renew_s: float = 5.0
@@ -49,6 +55,9 @@ class OperatorConfig:
     in_flight: int = 32  # jobs carried on at the same time
     health_host: str = "127.0.0.1"
     health_port: int | None = None  # None: nobody asks
+    door_host: str = "127.0.0.1"
+    door_port: int | None = None  # where monitors report and moves are asked for. None: nowhere
+    distribution_file: Path | None = None  # what rebalancers looked at, in SpeCon's columns. None: events alone say it
 
     def __post_init__(self) -> None:
         _require(_NAME.fullmatch(self.namespace), "namespace", self.namespace, "the name of a namespace")
@@ -64,6 +73,14 @@ class OperatorConfig:
         _require(self.in_flight > 0, "in flight", self.in_flight, "at least 1")
         port = self.health_port
         _require(port is None or 0 <= port <= 65535, "health port", port, "a port between 0 and 65535")
+        port = self.monitor_port
+        _require(port is None or 0 < port <= 65535, "monitor port", port, "a port between 1 and 65535")
+        expected = "a token file beside it: what pods report by is made from it"
+        _require(port is None or self.token_file is not None, "monitor port", port, expected)
+        port = self.door_port
+        _require(port is None or 0 <= port <= 65535, "door port", port, "a port between 0 and 65535")
+        expected = "a token file beside it: whoever comes in there can move work"
+        _require(port is None or self.token_file is not None, "door port", port, expected)
 
 
 def _require(good: object, field_: str, value: object, expected: str) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sterna.engines.contracts import Member, addresses_of, environment_of, place_in_world
+from sterna.engines.contracts.members import TAKES_PART
 from sterna.engines.contracts.naming import labels_of, port_name, port_of, worker_name
-from sterna.engines.kubernetes.jobs import JobView, Options
+from sterna.engines.kubernetes.jobs import JobView, MonitorAt, Options
 from sterna.engines.kubernetes.mpi_config import NUDGE, config_mount, config_volume, digest_of, has_config
 from sterna.engines.kubernetes.objects import Body
 from sterna.engines.kubernetes.observed import DEVICES, INCARNATION, MAIN_CONTAINERS
@@ -22,29 +23,52 @@ from sterna.engines.kubernetes.standing import Seat, Standing
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, RestartPolicy, Workload
 from sterna.protocol import environment as names
+from sterna.protocol.tokens import job_token
 
 SCHEDULER = "sterna"  # in pods that are bound after they were created
 CHECKPOINT_DIR = "sterna.dev/checkpoint-dir"  # annotation of a job: a directory inside a volume of its template
 MAILBOX_DIR = "/var/run/sterna/mailbox"
 MAILBOX_VOLUME = "sterna-mailbox"
 TERMINATION_LOG = "/dev/termination-log"  # where the kubelet looks, unless the container says otherwise
+METRIC = "sterna.dev/metric"  # annotation of a job: which of its metrics is judged
+NODE_ADDRESS = "STERNA_NODE_IP"
+_OLD_NAMES = {"NODE_IP": "status.hostIP", "POD_NAME": "metadata.name"}  # what container-migration's programs read
 _CHECKPOINT_MOUNTS = ("checkpoint", "checkpoints")
 
 
+def members_of(workload: Workload, standing: Standing, options: Options) -> tuple[Member, ...]:
+    """Everybody whose address a pod of this job may have to know: the same for all of them."""
+    ordinals = [held.worker.ordinal for held in standing.seats if held.worker.role is Role.WORKER]
+    port = port_of(workload)
+    return tuple(
+        Member(*place, host_of(workload, place, cluster_domain=options.cluster_domain), port)
+        for place in addresses_of(workload, ordinals)
+    )
+
+
 def pod_body(
-    view: JobView, workload: Workload, standing: Standing, seat: Seat, options: Options, *, hosts: dict[str, str]
+    view: JobView,
+    workload: Workload,
+    standing: Standing,
+    seat: Seat,
+    options: Options,
+    *,
+    hosts: dict[str, str],
+    members: tuple[Member, ...],
 ) -> Body:
-    """`hosts` are the files of an MPIJob as they are now."""
+    """`hosts` are the files of an MPIJob as they are now; `members` as `members_of` tells."""
     place = seat.worker[:2]
     template = copy.deepcopy(dict(view.templates.get(place[0], {})))
     metadata, spec = _part(template, "metadata"), _part(template, "spec")
     containers = [container for container in spec.get("containers") or [] if isinstance(container, dict)]
     main = main_container(view, containers)
-    contract = _contract_environment(workload, standing, seat, options)
+    contract = _contract_environment(workload, standing, seat, options, members)
     for container in containers:
         _give(container, contract)
     if main is not None:
-        _give(main, sdk_environment(view, workload, standing, seat, main))
+        _give(main, sdk_environment(view, workload, standing, seat, main, members))
+        if options.monitor is not None:
+            _tell_of_monitor(main, view, options.monitor)
         _mount(spec, main, {"name": MAILBOX_VOLUME, "emptyDir": {}}, MAILBOX_DIR)
         _open_port(main, workload)
     if has_config(workload):
@@ -52,6 +76,8 @@ def pod_body(
             _mount(spec, container, config_volume(workload), config_mount()["mountPath"])
     spec["restartPolicy"] = _restart_policy(workload, place[0])
     _put(spec, seat, options)
+    if options.binding is not Binding.NONE:
+        _tolerate(spec, view)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -99,8 +125,10 @@ def keeps_checkpoints(view: JobView) -> bool:
     return main is not None and checkpoint_dir(view, main) is not None
 
 
-def sdk_environment(view: JobView, workload: Workload, standing: Standing, seat: Seat, container: Body) -> list[Body]:
-    rank, world_size = _rank(workload, standing, seat.worker[:2])
+def sdk_environment(
+    view: JobView, workload: Workload, standing: Standing, seat: Seat, container: Body, members: tuple[Member, ...]
+) -> list[Body]:
+    rank, world_size = _rank(workload, standing, seat.worker[:2], members)
     given = {
         names.JOB: str(view.id),
         names.RANK: str(rank),
@@ -115,17 +143,37 @@ def sdk_environment(view: JobView, workload: Workload, standing: Standing, seat:
         given[names.CHECKPOINT_DIR] = directory
     if workload.contract in (Contract.PARAMETER_SERVER, Contract.DISCOVERY):
         given[names.GANG] = "0"
-    identity = {"name": names.WORKER, "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+    identity = _from_field(names.WORKER, "metadata.uid")
     return [*({"name": name, "value": value} for name, value in given.items()), identity]
 
 
-def _contract_environment(workload: Workload, standing: Standing, seat: Seat, options: Options) -> list[Body]:
-    ordinals = [held.worker.ordinal for held in standing.seats if held.worker.role is Role.WORKER]
-    port = port_of(workload)
-    members = [
-        Member(*place, host_of(workload, place, cluster_domain=options.cluster_domain), port)
-        for place in addresses_of(workload, ordinals)
-    ]
+def _tell_of_monitor(container: Body, view: JobView, monitor: MonitorAt) -> None:
+    """Where to report, and as whom. The token is this job's own: it lets nobody speak for another job, so that it may
+    stand in the pod's environment, where whoever may read the pod reads it (docs/decisions/0016).
+    """
+    metric = dict(view.workload.annotations).get(METRIC) if view.workload is not None else None
+    token = job_token(monitor.secret, namespace=view.namespace, job=view.name, uid=view.uid)
+    _give(
+        container,
+        [
+            _from_field(NODE_ADDRESS, "status.hostIP"),
+            {"name": names.MONITOR_URL, "value": f"http://$({NODE_ADDRESS}):{monitor.port}"},
+            {"name": names.MONITOR_TOKEN, "value": token},
+            _from_field(names.POD, "metadata.name"),
+            *([{"name": names.METRIC, "value": metric}] if metric else []),
+        ],
+    )
+    written = {found.get("name") for found in container["env"] if isinstance(found, dict)}
+    container["env"] += [_from_field(*pair) for pair in _OLD_NAMES.items() if pair[0] not in written]
+
+
+def _from_field(name: str, path: str) -> Body:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _contract_environment(
+    workload: Workload, standing: Standing, seat: Seat, options: Options, members: tuple[Member, ...]
+) -> list[Body]:
     env = dict(environment_of(workload, seat.worker, members, incarnation=standing.incarnation).env)
     own_host = host_of(workload, seat.worker[:2], cluster_domain=options.cluster_domain)
     env |= _meeting(env, own_host, {member.host for member in members})
@@ -149,17 +197,15 @@ def _meeting(env: Mapping[str, str], own_host: str, hosts: Collection[str]) -> d
     return {"PET_RDZV_CONF": ",".join(filter(None, [written, *added])), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
-def _rank(workload: Workload, standing: Standing, place: Place) -> tuple[int, int]:
+def _rank(workload: Workload, standing: Standing, place: Place, members: tuple[Member, ...]) -> tuple[int, int]:
     """Rank and size of the world. A gang that starts as a whole is numbered without gaps; whoever comes and goes by
     himself has his ordinal's number, however often he is replaced.
     """
-    members = [Member(seat.worker.role, seat.worker.ordinal, "", 0) for seat in standing.seats]
-    found = place_in_world(*place, members)
-    if found is None:
+    if place[0] not in TAKES_PART:
         return 0, 1
     if workload.contract is Contract.RESTART:
-        return found.rank, found.size
-    leaders = len([member for member in members if member.role in (Role.CHIEF, Role.MASTER)])
+        return place_in_world(*place, members) or (0, 1)
+    leaders = sum(seat.worker.role in (Role.CHIEF, Role.MASTER) for seat in standing.seats)
     shift = leaders if place[0] is Role.WORKER else 0
     held = leaders + size_of(seat.worker for seat in standing.seats)
     return place[1] + shift, max(held, workload.workers_max + leaders, place[1] + shift + 1)
@@ -174,6 +220,16 @@ def _put(spec: Body, seat: Seat, options: Options) -> None:
             spec["schedulerName"] = SCHEDULER
         case Binding.NONE:
             pass  # the template says by whom, or the cluster's own scheduler does it
+
+
+def _tolerate(spec: Body, view: JobView) -> None:
+    """A job is placed as a whole: what one of its roles tolerates, all must, or the others would be put out again."""
+    tolerated = [found for found in spec.get("tolerations") or [] if isinstance(found, dict)]
+    for template in view.templates.values():
+        others = _part(dict(template), "spec").get("tolerations") or []
+        tolerated += [found for found in others if isinstance(found, dict) and found not in tolerated]
+    if tolerated:
+        spec["tolerations"] = copy.deepcopy(tolerated)
 
 
 def _restart_policy(workload: Workload, role: Role) -> str:

@@ -30,7 +30,7 @@ from sterna.engines.kubernetes.objects import Body
 from sterna.engines.kubernetes.options import Binding
 from sterna.engines.kubernetes.standing import Standing
 from sterna.engines.kubernetes.status import refused_patch, shown_reason, status_patch
-from sterna.engines.kubernetes.turning import finished, restarted, told_of_past, with_suspension
+from sterna.engines.kubernetes.turning import finished, restarted, told_of_growth, told_of_past, with_suspension
 from sterna.engines.pacing import Happening
 from sterna.model.lifecycle import Phase
 from sterna.model.workload import Workload
@@ -46,13 +46,16 @@ class Reconciled:
     wake_s: float | None = None  # look again at this moment although nothing happens. None: no need
 
 
-def reconcile(view: JobView, now_s: float, options: Options) -> Reconciled:
-    """Level-triggered: carried out and looked at again, it comes to rest."""
+def reconcile(view: JobView, now_s: float, options: Options, *, standing_only: bool = False) -> Reconciled:
+    """Level-triggered: carried out and looked at again, it comes to rest.
+
+    `standing_only` is for whoever writes an intention down: what is to be done about it is found by the next look.
+    """
     if view.deleting or is_others(view) or view.standing.epoch > options.epoch:
         return Reconciled(standing=view.standing, status=None)
     if view.workload is None:
         return _without_sense(view, now_s, options)
-    return _Turn(view, view.workload, now_s, options).result()
+    return _Turn(view, view.workload, now_s, options).result(standing_only=standing_only)
 
 
 class _Turn:
@@ -75,7 +78,7 @@ class _Turn:
     def standing(self, standing: Standing) -> None:
         self.look = self.look.but(standing)
 
-    def result(self) -> Reconciled:
+    def result(self, *, standing_only: bool) -> Reconciled:
         self._begin()
         if not self.standing.finished:
             self._follow_owner()
@@ -89,6 +92,7 @@ class _Turn:
         look = self.look
         conditions = conditions_now(look, self.now_s)
         self.events += told_of_past(self.view.status.recorded, look.standing)
+        self.events += told_of_growth(self.view.status.recorded, look.standing)
         self.events += events_of(self.view, conditions)
         self._tell_why_it_waits()
         status = status_patch(look, conditions, epoch=self.options.epoch)
@@ -96,7 +100,7 @@ class _Turn:
         return Reconciled(
             standing=standing,
             status=status,
-            effects=self._effects(look),
+            effects=() if standing_only else self._effects(look),
             events=tuple(self.events),
             happenings=tuple(dict.fromkeys(self.happenings)),
             wake_s=self._wake_s(look),

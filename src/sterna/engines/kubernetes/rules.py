@@ -1,22 +1,33 @@
-"""How this operator decides: policy, placement, rate limit. As it was started, and over that what `sterna-config` says.
+"""How this operator decides: policy, placement, rebalancers, rate limit. As it was started, and over that what
+`sterna-config` says.
 
-The ConfigMap's keys are `policy`, `settings` (one `name=value` a line), `placement`, `rateLimitSeconds` and
-`starvingAfterSeconds`, each of which may be left out. What cannot be used is refused as a whole: the last good rules
-stay in force, and people are told.
+The ConfigMap's keys are `policy`, `settings` (one `name=value` a line), `placement`, `rateLimitSeconds`,
+`starvingAfterSeconds`, `rebalance` (names with commas between them, `none` for none) and `rebalanceSettings` (as
+`settings`; those that begin with `judge.` say how growth is judged), each of which may be left out. What cannot be used
+is refused as a whole: the last good rules stay in force, and people are told.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sterna.engines.kubernetes.options import OperatorConfig
 from sterna.engines.pacing import Pacer
 from sterna.model.errors import InvalidRequest
+from sterna.model.judging import Judge
+from sterna.placement.rebalancers.registry import rebalancing
+from sterna.placement.rebalancing import Rebalancing
 from sterna.placement.strategies import placement
 from sterna.planner.decide import Placing, Settings
 from sterna.policies.registry import Policy
 from sterna.policies.registry import policy as policy_named
 
-KEYS = ("policy", "settings", "placement", "rateLimitSeconds", "starvingAfterSeconds")
+KEYS = (
+    *("policy", "settings", "placement", "rateLimitSeconds", "starvingAfterSeconds"),
+    *("rebalance", "rebalanceSettings"),
+)
+NO_REBALANCING = "none"
+_JUDGE = "judge."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +39,9 @@ class Rules:
     placement: str
     policy_settings: Mapping[str, str] = field(default_factory=dict)
     rate_limit_s: float
+    rebalance: tuple[str, ...] = ()
+    rebalance_settings: Mapping[str, str] = field(default_factory=dict)  # theirs, and `judge.*`
+    judging: Mapping[str, str] = field(default_factory=dict)  # options of the judge
     settings: Settings
 
 
@@ -50,23 +64,55 @@ def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:
     rate_limit_s = config.rate_limit_s if "rateLimitSeconds" not in said else _seconds(said, "rateLimitSeconds")
     Pacer(rate_limit_s=rate_limit_s)  # refuses what is no rate limit
     starving = config.starving_after_s if "starvingAfterSeconds" not in said else _seconds(said, "starvingAfterSeconds")
+    names, moving = _rebalancers(config, said)
+    judging = {name.removeprefix(_JUDGE): value for name, value in moving.items() if name.startswith(_JUDGE)}
+    Judge.of(judging)  # refuses what is none of its options
+    own_of_theirs = tuple(sorted((name, value) for name, value in moving.items() if not name.startswith(_JUDGE)))
+    if own_of_theirs and not names:
+        expected = "a rebalancer whose setting it is"
+        raise InvalidRequest(field="rebalanceSettings", value=own_of_theirs[0][0], expected=expected)
     return Rules(
         size=chosen,
         place=placement(where),
         placement=where,
         policy_settings=own,
         rate_limit_s=rate_limit_s,
-        settings=Settings(counted=where == "count", starving_after_s=starving),
+        rebalance=names,
+        rebalance_settings=moving,
+        judging=judging,
+        settings=Settings(
+            counted=where == "count",
+            starving_after_s=starving,
+            rebalance=_rebalancing(names, own_of_theirs) if names else None,
+        ),
     )
 
 
-def settings_of(text: str) -> dict[str, str]:
+def _rebalancers(config: OperatorConfig, said: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names and settings; other rebalancers have other settings, as with policies."""
+    if "rebalance" in said:
+        names = tuple(dict.fromkeys(filter(None, (name.strip() for name in said["rebalance"].split(",")))))
+        names = () if names == (NO_REBALANCING,) else names
+    else:
+        names = config.rebalance
+    if "rebalanceSettings" in said:
+        return names, settings_of(said["rebalanceSettings"], field="rebalanceSettings")
+    return names, {} if "rebalance" in said else dict(config.rebalance_settings)
+
+
+@lru_cache(maxsize=8)
+def _rebalancing(names: tuple[str, ...], settings: tuple[tuple[str, str], ...]) -> Rebalancing:
+    """The same for the same words, so that rules which say the same compare equal."""
+    return rebalancing(names, dict(settings))
+
+
+def settings_of(text: str, *, field: str = "settings") -> dict[str, str]:
     """`name=value` on every line that is not empty."""
     found: dict[str, str] = {}
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, sign, value = line.partition("=")
         if not sign or not name.strip():
-            raise InvalidRequest(field="settings", value=line, expected="name=value, one a line")
+            raise InvalidRequest(field=field, value=line, expected="name=value, one a line")
         found[name.strip()] = value.strip()
     return found
 

@@ -6,20 +6,17 @@ import logging
 from collections.abc import Callable
 
 from sterna.engines.kubernetes.cache import Cache
-from sterna.engines.kubernetes.jobs import JobView
 from sterna.engines.kubernetes.known import KnownJob, KnownJobs, Parse, status_of
+from sterna.engines.kubernetes.lessons import Lessons
 from sterna.engines.kubernetes.roster import Roster
 from sterna.engines.kubernetes.values import value_of
 from sterna.engines.pacing import Happening
-from sterna.model.ids import JobId
+from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
-from sterna.model.learning import Knowledge
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import PolicyMemory
 
 log = logging.getLogger(__name__)
-
-_KNOWLEDGE = Knowledge()  # nothing is learned here yet: every job scales as its category does before it was ever seen
 
 
 class World:
@@ -35,6 +32,7 @@ class World:
         self._revision = 0
         self._cache = cache
         self.roster = Roster(cache, is_counted=self._counted.__contains__)
+        self.lessons = Lessons(self._accelerator_of)
         self.jobs = KnownJobs(cache, parse, self.roster.facts)
         self.jobs.on_change = self._job_changed
         self.roster.on_facts = self._node_changed
@@ -49,6 +47,16 @@ class World:
         self._aside[uid] = until_s
         self._changed.add(uid)
 
+    def touch(self, uid: str) -> None:
+        """Something is told of this job that the next decision should see. It need not be looked at for that."""
+        self._changed.add(uid)
+
+    def touch_category(self, category: str) -> None:
+        """Much was learned about jobs of this category."""
+        self._changed.update(
+            self._owners[job_id] for job_id, value in self._values.items() if value.spec.category == category
+        )
+
     def snapshot(self, now_s: float, memory: PolicyMemory) -> Snapshot:
         for uid in [uid for uid, until_s in self._aside.items() if until_s <= now_s]:
             del self._aside[uid]
@@ -62,6 +70,7 @@ class World:
             jobs=tuple(self._values.values()),
             serving=self.roster.serving,
             memory=memory,
+            usage=self.lessons.loads(now_s),
         )
         return view.prepared(by_id=self._values.copy())
 
@@ -108,7 +117,7 @@ class World:
         except Exception:  # the boundary of one job: a snapshot without it is better than none
             log.exception("a job cannot be shown to the scheduler", extra={"job": job.id})
             return None
-        return None if value is None else value.but(curve=_KNOWLEDGE.curve_for(value.spec), units_left=units_left(view))
+        return None if value is None else self.lessons.taught(view, value)
 
     def _show(self, uid: str, value: Job) -> bool:
         """Says whether the values are still in order."""
@@ -147,14 +156,6 @@ class World:
             if any(worker.node == name for worker in value.workers):
                 self._job_changed(self._owners[job_id])
 
-
-def units_left(view: JobView) -> float | None:
-    """Work left, as the program said last, else as the manifest says. None: nobody knows."""
-    progress, workload = view.standing.progress, view.workload
-    epochs = None if workload is None else workload.units_total
-    if progress is None or not progress.units_done:
-        return epochs if progress is None or progress.units_total is None else progress.units_total
-    total = progress.units_total
-    if total is None and epochs is not None and progress.epoch > 0:
-        total = epochs * progress.units_done / progress.epoch  # a manifest counts epochs, of which some were seen
-    return None if total is None else max(0.0, total - progress.units_done)
+    def _accelerator_of(self, node: NodeId) -> str:
+        found = self.roster.cluster.by_id.get(node)
+        return "" if found is None else found.accelerator

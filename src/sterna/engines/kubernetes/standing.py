@@ -4,9 +4,11 @@
 What is intended is here (`seats`), what is true is in the pods; what is left to do follows from comparing the two.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sterna.model.growth import Growth
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.lifecycle import FINISHED, Phase
 
@@ -27,6 +29,18 @@ class Progress(NamedTuple):
     units_total: float | None = None  # None: the program did not say
     save_s: float | None = None
     restart_s: float | None = None  # what the latest change cost beside saving
+    step_s: float | None = None  # how long a step took it lately
+    workers: int = 0  # how many trained together. 0: the program did not say
+
+
+class Reported(NamedTuple):
+    """How a job trains, as its monitors told: exact when it was written, which is seldom (`lessons.py`)."""
+
+    at_s: float
+    units_done: float = 0.0
+    units_total: float | None = None  # None: the program did not say
+    workers: int = 0
+    unit_s: float | None = None  # how long a unit took with so many workers. None: nobody measured it yet
 
 
 class Change(NamedTuple):
@@ -92,6 +106,9 @@ class Standing:
     migrations: int = 0
     steps_lost: int = 0
     progress: Progress | None = None
+    reported: Reported | None = None  # None: no monitor told anything yet
+    growth: Growth | None = None  # how its evaluation value grows. None: nobody has judged it
+    judged: Mapping[str, object] = field(default_factory=dict)  # what the judge needs to go on from `growth`
     disruptions: tuple[Disruption, ...] = ()  # the latest 32
     change: Change | None = None
     history: tuple[Past, ...] = ()  # the latest 20

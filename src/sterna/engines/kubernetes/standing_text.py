@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sterna.engines.kubernetes.objects import Body
-from sterna.engines.kubernetes.standing import Change, Past, Progress, Seat, Standing
+from sterna.engines.kubernetes.standing import Change, Past, Progress, Reported, Seat, Standing
 from sterna.engines.kubernetes.times import moment_s, moment_text
+from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.lifecycle import Phase
@@ -222,6 +223,21 @@ _PROGRESS = (
     _Field("units_total", "unitsTotal", _same, _number),
     _Field("save_s", "saveSeconds", _same, _number),
     _Field("restart_s", "restartSeconds", _same, _number),
+    _Field("step_s", "stepSeconds", _same, _number),
+    _Field("workers", "workers", _same, _whole, 0),
+)
+_REPORTED = (
+    _Field("at_s", "at", moment_text, _moment, 0.0),
+    _Field("units_done", "unitsDone", _same, _number, 0.0),
+    _Field("units_total", "unitsTotal", _same, _number),
+    _Field("workers", "workers", _same, _whole, 0),
+    _Field("unit_s", "unitSeconds", _same, _number),
+)
+_GROWTH = (
+    _Field("category", "category", str, Category, Category.PROGRESSING),
+    _Field("score", "score", _same, _number),
+    _Field("efficiency", "efficiency", _same, _number),
+    _Field("since_s", "since", moment_text, _moment, 0.0),
 )
 _CHANGE = (
     _Field("kind", "kind", _same, _text, ""),
@@ -272,6 +288,9 @@ _FIELDS = (
     _Field("migrations", "migrations", _same, _whole, 0),
     _Field("steps_lost", "stepsLost", _same, _whole, 0),
     _Field("progress", "progress", lambda found: _body(_PROGRESS, found), lambda b: Progress(**_of(_PROGRESS, b))),
+    _Field("reported", "reported", lambda found: _body(_REPORTED, found), lambda b: Reported(**_of(_REPORTED, b))),
+    _Field("growth", "growth", lambda found: _body(_GROWTH, found), lambda b: Growth(**_of(_GROWTH, b))),
+    _Field("judged", "judged", dict, _mapping, {}),
     _Field("disruptions", "disruptions", _all_of(_disruption_body), _each(_disruption), ()),
     _Field("change", "change", lambda found: _body(_CHANGE, found), lambda b: Change(**_of(_CHANGE, b))),
     _Field(

@@ -11,6 +11,7 @@ from sterna.engines.kubernetes.look import Look
 from sterna.engines.kubernetes.seats import size_of
 from sterna.engines.kubernetes.standing import Past, Standing
 from sterna.engines.retrying import failures_now
+from sterna.model.growth import Category
 from sterna.model.jobs import JobSpec, Worker
 from sterna.model.lifecycle import Phase, Trigger, after
 
@@ -78,6 +79,23 @@ def told_of_past(before: Standing, now: Standing) -> tuple[JobEvent, ...]:
     """Changes that were closed since `before`, in words."""
     fresh = [past for past in now.history if past not in before.history]
     return tuple(_told(past) for past in fresh if past.result == changes.SUCCEEDED)
+
+
+def told_of_growth(before: Standing, now: Standing) -> tuple[JobEvent, ...]:
+    """Another category than before, in words. That a job makes progress at first is no news."""
+    growth, known = now.growth, before.growth
+    if growth is None or growth.category is (Category.PROGRESSING if known is None else known.category):
+        return ()
+    was = "" if known is None else f", was {known.category}"
+    score = "" if growth.score is None else f" (score {growth.score:.3g}{was})"
+    return (JobEvent(_GROWTH[growth.category], f"its evaluation value is judged {growth.category}{score}"),)
+
+
+_GROWTH = {
+    Category.PROGRESSING: Reason.PROGRESSING,
+    Category.WATCHING: Reason.WATCHING,
+    Category.CONVERGED: Reason.CONVERGED,
+}
 
 
 def _told(past: Past) -> JobEvent:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from sterna.engines.local import finishing
 from sterna.engines.local.book import Book, LocalJob
 from sterna.engines.local.roster import Roster, room_taken
 from sterna.engines.local.rows import ChangeKind, ChangeRow, Stage
@@ -56,10 +57,13 @@ def ask(book: Book, roster: Roster, job: LocalJob, *, worker: int | None, to: st
 
 
 def placing(book: Book, place: Placing, on_proposals: Callable[[bool], None]) -> Placing:
-    """The placement, and on top of it what was asked for and fits."""
+    """The placement, and on top of it moves that were begun, and what was asked for and fits."""
 
     def placed(view: Snapshot, target: Target) -> Layout:
         layout = place(view, target)
+        for change in finishing.begun(book):
+            before, layout = layout, finishing.finished(view, layout, change)
+            on_proposals(layout is not before)
         proposals = [p for change in _waiting(book) for p in _proposals(view, layout, change)]
         on_proposals(bool(proposals))
         return with_proposals(view, layout, proposals, moves_max=len(proposals)) if proposals else layout

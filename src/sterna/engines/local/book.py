@@ -4,7 +4,7 @@ Memory is a copy. `commit` makes everything that changed durable in one transact
 touched. Values that change with every report of a training program (`touched_softly`) wait for the next commit.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from sterna.model.conditions import ConditionType, Status, said, with_condition
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Disruption, Job, JobSpec
 from sterna.model.learning import Knowledge
+from sterna.model.resources import Resources
 from sterna.model.target import PolicyMemory
 from sterna.model.workload import Workload
 from sterna.protocol import Phase as Said
@@ -95,9 +96,12 @@ class Book:
         self.by_process: dict[str, LocalJob] = {}
         self.changes: dict[int, ChangeRow] = {change.id: change for change in store.open_changes()}
         self.accelerators: dict[NodeId, str] = {}  # by node: what was learned is kept apart by them
+        self.judge_settings: Mapping[str, str] = {}  # how evaluations are judged, unless a job says otherwise
+        self.used: dict[str, Resources] = {}  # by worker: what was last measured of it
         self.knowledge: Knowledge = store.knowledge()
         self.memory: PolicyMemory = store.memory()
         self.on_change: Callable[[JobId], None] = lambda _: None  # its value must be worked out again
+        self.on_growth: Callable[[], None] = lambda: None  # a job came into another category
         self.on_event: Callable[[], None] = lambda: None  # something was written that people may wait for
         self._last_event = self.committed_event = store.last_event()  # the latter is what others may read
         self._last_change = store.last_change()

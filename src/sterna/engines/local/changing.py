@@ -4,12 +4,14 @@ Follows what happens (`follow`) and never causes it. A change is open from the d
 everything is gone where nothing comes after it.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
 from sterna.engines.local.book import Book, LocalJob, LocalProcess
 from sterna.engines.local.gang import Gang
 from sterna.engines.local.rows import ChangeKind, ChangeRow, Stage, WorkerRow
+from sterna.model.considering import ConsideredMove
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.lifecycle import Phase, Trigger, after
 from sterna.model.why import Because
@@ -33,6 +35,7 @@ def begin(
     to: tuple[Worker, ...],
     because: Because,
     warm: bool,
+    by: ConsideredMove | None = None,
 ) -> None:
     """Open a change, or go on with the one that is open: a job has one at a time."""
     row = job.row
@@ -58,7 +61,9 @@ def begin(
         before=before,
         after=to,
         warm=warm,
-        estimated_cost_s=estimate,
+        by=by.by if by is not None else "",
+        benefit_s=by.benefit_s if by is not None and math.isfinite(by.benefit_s) else None,
+        estimated_cost_s=by.cost_s if by is not None and estimate is None else estimate,
         step=row.progress.step if row.progress is not None else None,
     )
     book.set_job(job, change=change.id)
@@ -287,6 +292,8 @@ def _summary(change: ChangeRow) -> str:
         cost.append(f"{'warm' if change.warm else 'cold'}, training stood still for {change.downtime_s:.2f} s")
     if change.steps_lost is not None:
         cost.append(f"{change.steps_lost} steps lost")
+    if change.benefit_s is not None:
+        cost.append(f"{change.by} expects to save {change.benefit_s:.1f} s")
     return f"{what}: {change.message}" + (f" ({', '.join(cost)})" if cost else "")
 
 
@@ -299,6 +306,8 @@ def _numbers(change: ChangeRow) -> dict[str, object]:
         "change": change.id,
         "why": change.why,
         "warm": change.warm,
+        "rebalancer": change.by or None,
+        "expectedBenefitSeconds": change.benefit_s,
         "estimatedCostSeconds": change.estimated_cost_s,
         "saveSeconds": change.save_s,
         "loadSeconds": change.load_s,

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 
 from sterna.engines.local import changing
 from sterna.engines.local.book import Book, LocalJob
-from sterna.engines.local.roster import Roster, devices_taken, guests_of, room_taken
+from sterna.engines.local.roster import Roster, devices_taken, guests_of, measured_by_node, room_taken
 from sterna.engines.local.rows import ChangeKind
 from sterna.engines.local.standing import holding, value_of
 from sterna.model.conditions import ConditionType
+from sterna.model.considering import ConsideredMove
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, Worker
 from sterna.model.lifecycle import Phase, Trigger, after
@@ -25,13 +26,21 @@ from sterna.model.why import Because
 class LocalEngine:
     """Implements `Engine`."""
 
-    def __init__(self, book: Book, roster: Roster, *, on_intended: Callable[[LocalJob], None]) -> None:
+    def __init__(
+        self,
+        book: Book,
+        roster: Roster,
+        *,
+        on_intended: Callable[[LocalJob], None],
+        on_considered: Callable[[float, Sequence[ConsideredMove]], object] = lambda at_s, considered: None,
+    ) -> None:
         self.decision: Decision | None = None  # the latest
         self.view: Snapshot | None = None  # ... and what it was made from
         self.wake_s: float | None = None
         self._book = book
         self._roster = roster
         self._on_intended = on_intended
+        self._on_considered = on_considered  # told of what rebalancers looked at, moved or not
         self._values: dict[JobId, Job] = {}  # of unfinished jobs, in order of arrival
         self._changed: set[JobId] = set()
         self._revision = 0
@@ -42,17 +51,9 @@ class LocalEngine:
     # -- Engine -------------------------------------------------------------------------------------------------------
 
     async def observe(self) -> Snapshot:
-        self.refresh()
         self._revision += 1
-        view = Snapshot(
-            revision=self._revision,
-            now_s=self._book.timeline.now(),
-            cluster=self._roster.cluster,
-            jobs=tuple(self._values.values()),
-            memory=self._book.memory,
-        )
-        self.view = view.prepared(by_id=self._values.copy())
-        return view
+        self.view = self.snapshot()
+        return self.view
 
     async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         self.refresh()
@@ -67,6 +68,8 @@ class LocalEngine:
         self.decision = decision
         self.wake_s = decision.wake_s
         self._book.remember(decision.memory)
+        if decision.considered:
+            self._on_considered(self._book.timeline.now(), decision.considered)
         for job_id in list(self._values):
             job = self._book.jobs[job_id]
             if job.row.phase is Phase.RESIZING and not job.row.assigned and not decision.layout.workers_of(job_id):
@@ -77,6 +80,19 @@ class LocalEngine:
         self._changed.add(job_id)
 
     # -- how things stand ---------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The world as the next decision would see it."""
+        self.refresh()
+        view = Snapshot(
+            revision=self._revision,
+            now_s=self._book.timeline.now(),
+            cluster=self._roster.cluster,
+            jobs=tuple(self._values.values()),
+            memory=self._book.memory,
+            usage=measured_by_node(self._book),
+        )
+        return view.prepared(by_id=self._values.copy())
 
     def refresh(self) -> None:
         """Work out anew the values of jobs that something happened to."""
@@ -153,7 +169,8 @@ class LocalEngine:
         """From now on the job is to hold `workers`, and `next_` once there is room for it."""
         row, now_s = job.row, self._book.timeline.now()
         before = row.assigned
-        changing.begin(self._book, job, before=before, to=next_, because=because, warm=warm)
+        by = self._proposal_for(row.id, next_)
+        changing.begin(self._book, job, before=before, to=next_, because=because, warm=warm, by=by)
         values = holding(row, job.spec, workers, now_s, comes_back=bool(next_))
         values["phase"] = _phase_after(row.phase, before=before, now=workers, next_=next_)
         self._book.set_job(job, **values, warm=warm, reason=str(because.why), message=because.sentence)
@@ -162,6 +179,12 @@ class LocalEngine:
                 job, ConditionType.RUNNING, true=False, reason=str(because.why), message=because.sentence
             )
         job.value = value_of(job, self._book.knowledge)
+
+    def _proposal_for(self, job_id: JobId, workers: tuple[Worker, ...]) -> ConsideredMove | None:
+        """The rebalancer's proposal by which the decision under way puts this job here, if it was one's."""
+        moves = self.decision.considered if self.decision is not None else ()
+        nodes = {worker.node for worker in workers}
+        return next((move for move in moves if move.job_id == job_id and move.to in nodes), None)
 
     def _growth_of(self, job_id: JobId) -> Grow | None:
         """What the decision under way has for this job after the shrink."""

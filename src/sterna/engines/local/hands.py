@@ -6,7 +6,7 @@ Each effect may be repeated. Nothing here decides: what is due is `effects.py`.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Protocol, assert_never
 
@@ -25,9 +25,11 @@ from sterna.engines.local.effects import (
     WriteOrder,
 )
 from sterna.engines.local.home import Home, written_aside
+from sterna.engines.local.nodes import OfferedNode
 from sterna.engines.local.rows import WorkerRow
 from sterna.engines.local.warden.values import Census, Hook, HookEnded, Launch, ProcessState
 from sterna.model.errors import EngineUnavailable, NotFound, SternaError
+from sterna.model.ids import NodeId
 from sterna.model.jobs import Role
 from sterna.protocol import Order, Orders, wake_worker, write_orders
 
@@ -53,6 +55,9 @@ class Warden(Protocol):
     async def release_ports(self, *owner_ids: str) -> None: ...
 
 
+EnvironmentOf = Callable[[LocalJob, WorkerRow], Awaitable[Mapping[str, str]]]  # what a worker is told besides
+
+
 class Hands:
     def __init__(
         self,
@@ -66,7 +71,11 @@ class Hands:
         on_dirty: Callable[[LocalJob], None],
         on_effect: Callable[[str], None] | None = None,
         inherited: Mapping[str, str] | None = None,
+        offered: Mapping[NodeId, OfferedNode] | None = None,
+        environment_of: EnvironmentOf | None = None,
     ) -> None:
+        self._environment_of = environment_of or _nothing_more
+        self._offered = offered or {}
         self._book = book
         self._home = home
         self._warden = warden
@@ -132,7 +141,8 @@ class Hands:
         self._made_mailbox(job, row)
         directories.checkpoints.mkdir(parents=True, exist_ok=True)
         self.write_contract_files(job, members=members)
-        contract = launching.contract_of(job.workload, job.row, row, members, directories)
+        told = await self._environment_of(job, row)
+        contract = launching.contract_of(job.workload, job.row, row, members, directories, told=told)
         launch = launching.launch_from(
             contract,
             job.workload,
@@ -142,6 +152,7 @@ class Hands:
             inherited=self._inherited,
             real_gpus=self._real_gpus,
             pinned=self._pinned,
+            offer=self._offered.get(row.node),
         )
         process.state = await self._warden.start(launch)
         for text in set(process.state.notes) - job.notes:
@@ -241,6 +252,10 @@ class Hands:
         mailbox = self._home.mailbox(job.row.uid, row.uid)
         os.makedirs(mailbox, mode=0o700, exist_ok=True)
         return mailbox
+
+
+async def _nothing_more(job: LocalJob, row: WorkerRow) -> Mapping[str, str]:
+    return {}
 
 
 def _raise_fence(directory: Path, incarnation: int) -> None:

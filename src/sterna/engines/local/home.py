@@ -2,6 +2,7 @@
 
 sterna.db      jobs, workers, nodes, events (`store.py`)
 journal/       decisions, for replay
+distribution.csv  what rebalancers looked at and moved, in SpeCon's columns
 jobs/<uid>/    checkpoints/ and workers/<uid>/ (mailbox, logs)
 lock           held by the one engine
 
@@ -21,6 +22,7 @@ class Home:
         self.database = self.root / "sterna.db"
         self.journal = self.root / "journal"
         self.jobs = self.root / "jobs"
+        self.distribution = self.root / "distribution.csv"
         self._lock = self.root / "lock"
         self._held: int | None = None
 

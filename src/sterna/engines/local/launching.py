@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sterna.engines.contracts import Launch as ContractLaunch
 from sterna.engines.contracts import Member, addresses_of, environment_of, launch_of, pod_fields
-from sterna.engines.local.nodes import cpus_usable
+from sterna.engines.local.nodes import OfferedNode, cpus_usable
 from sterna.engines.local.rows import JobRow, WorkerRow
 from sterna.engines.local.warden.values import Launch
 from sterna.model.jobs import Role
@@ -74,9 +74,15 @@ class Directories:
 
 
 def contract_of(
-    workload: Workload, job: JobRow, row: WorkerRow, members: Sequence[Member], directories: Directories
+    workload: Workload,
+    job: JobRow,
+    row: WorkerRow,
+    members: Sequence[Member],
+    directories: Directories,
+    *,
+    told: Mapping[str, str] | None = None,
 ) -> ContractLaunch:
-    """What is executed, with its environment; hooks included."""
+    """What is executed, with its environment; hooks included. `told`: what else the engine has to say to it."""
     found = environment_of(
         workload, row.place, members, incarnation=row.incarnation, files_dir=str(directories.contract)
     )
@@ -100,7 +106,7 @@ def contract_of(
     fields = pod_fields(workload, row.place, uid=row.uid, host_ip=HOST, pod_ip=HOST)
     return launch_of(
         workload.template(row.role).program,
-        given={**env, **ours},
+        given={**env, **ours, **(told or {})},
         fields=fields,
         moved={_MPI_DIR: str(directories.contract)},
     )
@@ -125,6 +131,12 @@ def cores_for(uid: str, cpu_milli: int, usable: Sequence[int]) -> tuple[int, ...
     return tuple(sorted(usable[(first + number) % len(usable)] for number in range(count)))
 
 
+def _own_cores(uid: str, cpu_milli: int, cores: Sequence[int]) -> tuple[int, ...] | None:
+    """Those of its node, and of them no more than its own limit allows."""
+    own = cores_for(uid, cpu_milli, cores)
+    return own if own is not None or len(cores) == len(cpus_usable()) else tuple(cores)
+
+
 def launch_from(
     contract: ContractLaunch,
     workload: Workload,
@@ -135,9 +147,12 @@ def launch_from(
     inherited: Mapping[str, str],
     real_gpus: bool,
     pinned: bool,
+    offer: OfferedNode | None = None,
 ) -> Launch:
-    """`pinned`: limits of CPU are kept by choosing cores, since nothing better is to be had."""
+    """`pinned`: limits of CPU are kept by choosing cores, since nothing better is to be had. `offer`: its node."""
     template = workload.template(row.role)
+    cores = cpus_usable() if offer is None or offer.cores is None else offer.cores
+    shared_milli = None if offer is None or pinned else offer.cpu_milli
     env = {**inherited, **contract.env}
     if real_gpus:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(row.devices)  # none given: none seen
@@ -149,7 +164,9 @@ def launch_from(
         log_path=str(directories.log),
         memory_bytes=template.limit.memory_bytes or None,
         cpu_milli=template.limit.cpu_milli or None,
-        cpus=cores_for(row.uid, template.limit.cpu_milli, cpus_usable()) if pinned else None,
+        cpus=_own_cores(row.uid, template.limit.cpu_milli, cores) if pinned else None,
+        node=row.node if shared_milli is not None else "",
+        node_cpu_milli=shared_milli,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from sterna.engines.distribution import DistributionFile
 from sterna.engines.local import asking, losses
 from sterna.engines.local.book import LocalJob
 from sterna.engines.local.decisions import DecisionJournal
@@ -19,12 +20,15 @@ from sterna.engines.local.home import Home
 from sterna.engines.local.keeping import Keeping
 from sterna.engines.local.nodes import offered_nodes
 from sterna.engines.local.opening import LocalConfig, open_book
+from sterna.engines.local.reporting import Reporting
 from sterna.engines.local.roster import Roster
 from sterna.engines.local.rules import Rules
 from sterna.engines.local.runner import Runner
 from sterna.engines.local.scheduler import SchedulerLoop
 from sterna.engines.local.standing import holding
+from sterna.engines.local.usage import Meter
 from sterna.engines.local.warden import Limits, ProcessState, WardenClient, connect_or_start
+from sterna.engines.local.watching import Watching
 from sterna.engines.pacing import Happening
 from sterna.model.errors import Conflict, EngineUnavailable, NotFound
 from sterna.model.lifecycle import Trigger, after
@@ -50,12 +54,17 @@ class Life:
         self.config = config
         self.opened_s = self.book.timeline.now()
         self.limits: Limits | None = None
-        self.engine = LocalEngine(self.book, self.roster, on_intended=self.mark)
+        self.distribution = DistributionFile(self.home.distribution)
+        self.engine = LocalEngine(self.book, self.roster, on_intended=self.mark, on_considered=self.distribution.write)
+        self._meter = Meter()
+        self.reporting = Reporting(self.book)
+        self.watching = Watching(self.book, self.home, secret=config.monitor_secret, deliver=self.reporting.answer)
         self.journal = DecisionJournal(self.home.journal, self.book, config.shapes, self.rules.about)
         self.keeping = Keeping(self.book, self.home, on_dropped=self._dropped)
         self.loop: SchedulerLoop | None = None  # None: not running yet
         self.book.accelerators = {node.id: node.accelerator for node in self.roster.cluster.nodes}
         self.book.on_event = self._tell_waiters
+        self.book.on_growth = lambda: self.notice(Happening.GROWTH_CHANGED)
         self._warden: WardenClient | None = None
         self._runner: Runner | None = None
         self._hands: Hands | None = None
@@ -84,11 +93,15 @@ class Life:
             self.limits = await self._warden.limits()
             loop = self._built(self._warden, wake.path)
             await self._adopt(self._warden)
+            await self.watching.resume()
             events.add_reader(wake.fileno(), loop.woken, wake)
             at_the_end.callback(events.remove_reader, wake.fileno())
             self._ready.set()
             at_the_end.callback(self._ready.clear)
-            await loop.run()
+            try:
+                await loop.run()
+            finally:
+                await self.watching.stop()
 
     async def ready(self) -> None:
         """Until jobs are looked after."""
@@ -158,6 +171,8 @@ class Life:
             on_dirty=self.mark,
             on_effect=config.on_effect,
             inherited=config.inherited,
+            offered=self.roster.offered,
+            environment_of=self.watching.environment_of,
         )
         self._runner = Runner(self.book, self.home, self._hands, warm_s=config.warm_s, letters=config.letters)
         self.loop = SchedulerLoop(
@@ -168,6 +183,7 @@ class Life:
             self.rules,
             on_cycle=self._after_cycle,
             on_gone=self.keeping.nothing_runs,
+            on_scan=self._measure,
         )
         return self.loop
 
@@ -218,6 +234,17 @@ class Life:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+    def _measure(self) -> None:
+        """What workers use, and who of them is to be watched; whoever is gone is forgotten."""
+        pids = {
+            process.row.uid: process.row.pid
+            for job in self.book.busy.values()
+            for process in job.live
+            if process.row.pid is not None
+        }
+        self.watching.look()
+        self.book.used = self._meter.measured(pids, self.config.clock.mono()) if pids else {}
 
     def _asked_for(self, some: bool) -> None:
         self.journal.asked_for = self.journal.asked_for or some

@@ -1,10 +1,12 @@
 """The nodes of one machine: the machine itself, or virtual ones that share it and exist to try things out.
 
 What a node offers is counted by the scheduling core like that of any cluster. What of it is enforced on processes is
-another question, which `limits` answers for people.
+another question, which `limits` answers for people. CPUs are: whoever says how many a virtual node has gets nodes whose
+workers have so many together and no more, so that two of them on one node are in each other's way.
 """
 
 import importlib
+import math
 import os
 import re
 import socket
@@ -46,6 +48,8 @@ class OfferedNode(NamedTuple):
     node: Node
     virtual: bool
     limits: str  # what is enforced and what is only counted, in a sentence
+    cpu_milli: int | None = None  # what all its workers together may use. None: whatever the machine has
+    cores: tuple[int, ...] | None = None  # where they run if there is no better way to keep to that. None: anywhere
 
 
 def offered_nodes(choice: NodeChoice) -> tuple[OfferedNode, ...]:
@@ -94,6 +98,7 @@ def _virtual(choice: VirtualNodes) -> tuple[OfferedNode, ...]:
         raise InvalidRequest(field="memory per node", value=memory, expected="at least a byte")
     allocatable = Resources(int(cpus * 1000), memory, choice.gpus_per_node * WHOLE_GPU_MILLI)
     width = len(str(choice.count))
+    said = choice.cpus_per_node is not None
     return tuple(
         OfferedNode(
             Node(
@@ -103,10 +108,21 @@ def _virtual(choice: VirtualNodes) -> tuple[OfferedNode, ...]:
                 devices=cards(choice.gpus_per_node),
             ),
             virtual=True,
-            limits="virtual: shares this machine with the other nodes, its GPUs are names only",
+            limits="virtual: shares this machine with the other nodes, its GPUs are names only"
+            + (f"; workers of a node have its {cpus:g} CPUs together" if said else ""),
+            cpu_milli=allocatable.cpu_milli if said else None,
+            cores=_cores_of(number - 1, cpus, cpus_usable()) if said else None,
         )
         for number in range(1, choice.count + 1)
     )
+
+
+def _cores_of(number: int, cpus: float, usable: list[int]) -> tuple[int, ...] | None:
+    """As many whole cores as the node has CPUs, beside those of the node before it; round again where they run out."""
+    count = math.ceil(cpus)
+    if count >= len(usable):
+        return None
+    return tuple(sorted(usable[(number * count + place) % len(usable)] for place in range(count)))
 
 
 def _host_name() -> str:

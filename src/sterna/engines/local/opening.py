@@ -49,7 +49,10 @@ class LocalConfig:
     settings: Mapping[str, str] = field(default_factory=dict)  # of that policy
     placement: str | None = None  # None: the policy's own
     rate_limit_s: float | None = None  # between cycles. None: what was last set, or the default
+    rebalance: Sequence[str] | None = None  # rebalancers by name. None: what was last set, or none
+    rebalance_settings: Mapping[str, str] = field(default_factory=dict)  # theirs, and `judge.*` of judging
     starving_after_s: float | None = None
+    monitor_secret: str | None = None  # what tokens of jobs are made from. None: no monitor runs
     shapes: Shapes | None = None  # how decisions are written for replay. None: they are not
     version: str = __version__
     warm_s: float = WARM_S  # how long an old gang trains on while the new one imports

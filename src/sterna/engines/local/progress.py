@@ -3,6 +3,7 @@
 from typing import Any
 
 from sterna.engines.counters import settled
+from sterna.engines.local import evaluating
 from sterna.engines.local.book import Book, LocalJob, LocalProcess
 from sterna.engines.local.rows import Progress
 from sterna.engines.local.standing import learning_spec
@@ -12,7 +13,6 @@ from sterna.protocol import Status
 
 LEARN_EVERY_S = 2.0  # shorter stretches are mostly noise
 _POINTS_KEPT = 50
-_VALUES = ("loss", "accuracy", "eval_loss", "eval_accuracy")  # what an evaluation is usually called
 
 
 def speaks_for_job(job: LocalJob, process: LocalProcess) -> bool:
@@ -56,6 +56,7 @@ def note(book: Book, job: LocalJob, process: LocalProcess) -> None:
     if status.problem and (before is None or before.problem != status.problem):
         book.event("TrainingProblem", status.problem, job=row.id, warning=True, data={"worker": process.row.uid})
     book.touch_softly(job, **values)
+    evaluating.heard(book, job, status)
 
 
 def _learned(book: Book, job: LocalJob, status: Status) -> ProgressPoint | None:
@@ -75,15 +76,13 @@ def _learned(book: Book, job: LocalJob, status: Status) -> ProgressPoint | None:
     unit_s = took_s / units
     if not UNIT_S_MIN <= unit_s <= UNIT_S_MAX:
         return None
-    point = ProgressPoint(book.timeline.now(), status.units_done, size, unit_s, _value(status))
+    metric = evaluating.metric_of(job.workload, status.metrics)
+    value = None if metric is None else status.metrics[metric]
+    point = ProgressPoint(book.timeline.now(), status.units_done, size, unit_s, value)
     accelerator = book.accelerators.get(job.row.assigned[0].node, "")
     spec = learning_spec(job)
     book.learn(book.knowledge.learn(spec, accelerator, [point]), (spec.category, accelerator))
     return point
-
-
-def _value(status: Status) -> float | None:
-    return next((status.metrics[name] for name in _VALUES if name in status.metrics), None)
 
 
 def _checkpoint(book: Book, status: Status, before: Progress | None) -> dict[str, Any] | None:

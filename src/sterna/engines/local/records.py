@@ -8,7 +8,7 @@ from sterna.engines.counters import settled
 from sterna.engines.local.book import LocalJob
 from sterna.engines.local.home import Home
 from sterna.engines.local.nodes import OfferedNode
-from sterna.engines.local.rows import ChangeRow, EventRow, WorkerRow, WorkerState
+from sterna.engines.local.rows import ChangeRow, Evaluation, EventRow, WorkerRow, WorkerState
 from sterna.engines.local.standing import units_total
 from sterna.engines.local.warden.values import Limits
 from sterna.model.conditions import Condition
@@ -56,6 +56,7 @@ def job_record(job: LocalJob, *, now_s: float, policy: str) -> Record:
         "step": progress.step if progress is not None else None,
         "epoch": progress.epoch if progress is not None else None,
         "metrics": _finite(progress.metrics) if progress is not None else {},
+        "growth": _growth(job.row.evaluation),
         "restarts": row.restarts,
         "resizes": row.resizes,
         "migrations": row.migrations,
@@ -121,6 +122,8 @@ def change_record(change: ChangeRow) -> Record:
         "requestedAt": moment(change.requested_s),
         "finishedAt": moment(change.finished_s),
         "warm": change.warm,
+        "rebalancer": change.by or None,
+        "expectedBenefitSeconds": change.benefit_s,
         "estimatedCostSeconds": change.estimated_cost_s,
         "saveSeconds": change.save_s,
         "loadSeconds": change.load_s,
@@ -144,7 +147,15 @@ def event_record(event: EventRow) -> Record:
     }
 
 
-def node_record(node: Node, offer: OfferedNode, *, used: Resources, workers: list[str], limits: str) -> Record:
+def node_record(
+    node: Node,
+    offer: OfferedNode,
+    *,
+    used: Resources,
+    workers: list[str],
+    limits: str,
+    measured: Resources | None = None,
+) -> Record:
     return {
         "name": node.id,
         "ready": node.ready,
@@ -155,6 +166,9 @@ def node_record(node: Node, offer: OfferedNode, *, used: Resources, workers: lis
         "memoryBytes": node.allocatable.memory_bytes,
         "gpus": node.allocatable.gpu_milli // WHOLE_GPU_MILLI,
         "used": {"cpuMilli": used.cpu_milli, "memoryBytes": used.memory_bytes, "gpus": _gpus(used)},
+        "measured": None
+        if measured is None
+        else {"cpuMilli": measured.cpu_milli, "memoryBytes": measured.memory_bytes},
         "workers": workers,
         "limits": "; ".join(filter(None, [offer.limits, limits])),
     }
@@ -184,6 +198,21 @@ def _checkpoint(job: LocalJob) -> Record | None:
         "bytes": made["bytes"],
         "saveSeconds": made["saveSeconds"],
         "at": moment(made["at_s"]),
+    }
+
+
+def _growth(seen: Evaluation | None) -> Record | None:
+    """How its evaluation value grows. None: it never told of one."""
+    if seen is None:
+        return None
+    return {
+        "category": seen.growth.category.value,
+        "since": moment(seen.growth.since_s or None),
+        "metric": seen.metric,
+        "value": seen.value,
+        "score": seen.growth.score,
+        "efficiency": seen.growth.efficiency,
+        "evaluations": seen.made,
     }
 
 

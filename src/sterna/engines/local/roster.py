@@ -80,6 +80,17 @@ def room_taken(book: Book) -> dict[NodeId, Resources]:
     return used
 
 
+def measured_by_node(book: Book) -> dict[NodeId, Resources]:
+    """What its workers really use, on every node where all of them have been measured and there are any."""
+    used: dict[NodeId, Resources | None] = {}
+    for job in book.busy.values():
+        for process in job.live:
+            if process.row.started_s is not None:
+                one, before = book.used.get(process.row.uid), used.get(process.row.node, NOTHING)
+                used[process.row.node] = None if one is None or before is None else before.plus(one)
+    return {node_id: amount for node_id, amount in used.items() if amount is not None}
+
+
 def devices_taken(book: Book) -> set[tuple[NodeId, str]]:
     """Which cards some process has now."""
     return {

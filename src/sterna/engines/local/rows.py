@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sterna.model.conditions import Conditions
+from sterna.model.growth import Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import ProgressPoint, Role, Worker
 from sterna.model.lifecycle import FINISHED, Phase
@@ -115,6 +116,20 @@ class Progress(NamedTuple):
     problem: str | None = None
 
 
+class Evaluation(NamedTuple):
+    """The latest evaluation that was judged, and the judge's state after it."""
+
+    metric: str
+    value: float
+    at_s: float
+    step: int = 0  # at which it was made
+    gap: int = 0  # steps since the one before; 0: there was none
+    incarnation: int = 0  # that made it
+    made: int = 1  # evaluations so far
+    growth: Growth = Growth()
+    judged: Record = {}  # noqa: RUF012  (never changed)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
     uid: str
@@ -155,6 +170,7 @@ class JobRow:
     steps_lost: int = 0
     conditions: Conditions = ()
     progress: Progress | None = None
+    evaluation: Evaluation | None = None  # None: it never told of one
     points: tuple[ProgressPoint, ...] = ()
 
     @property
@@ -202,6 +218,8 @@ class ChangeRow:
     requested_s: float = 0.0
     finished_s: float | None = None
     warm: bool = False
+    by: str = ""  # the rebalancer whose proposal it was. Empty: none's
+    benefit_s: float | None = None  # what the rebalancer expected of it. None: nobody expected a number
     estimated_cost_s: float | None = None
     save_s: float | None = None
     load_s: float | None = None

@@ -43,6 +43,7 @@ class SchedulerLoop:
         *,
         on_cycle: Callable[[], None] = lambda: None,
         on_gone: Callable[[LocalJob], None] = lambda _: None,
+        on_scan: Callable[[], None] = lambda: None,
     ) -> None:
         self.pacer = Pacer(rate_limit_s=rules.rate_limit_s)
         self.cycles = 0
@@ -54,6 +55,7 @@ class SchedulerLoop:
         self._rules = rules  # as they may be changed while everything runs
         self._on_cycle = on_cycle
         self._on_gone = on_gone
+        self._on_scan = on_scan
         self._dirty: dict[JobId, None] = {}
         self._carried: set[JobId] = set()
         self._timers: dict[JobId, float] = {}
@@ -222,6 +224,7 @@ class SchedulerLoop:
         kept_s = self._book.timeline.now()
         while True:
             await asyncio.sleep(SCAN_S)
+            self._on_scan()
             for job in list(self._book.busy.values()):
                 for process in job.live:
                     if process.row.started_s is not None and self._runner.heard(job, process):

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from sterna.engines.local import asking, changing
+from sterna.engines.local import asking, changing, evaluating
 from sterna.engines.local.book import LocalJob
 from sterna.engines.local.explaining import explanation
 from sterna.engines.local.home import Home
+from sterna.engines.local.household import LocalHousehold
 from sterna.engines.local.life import Life
 from sterna.engines.local.logfile import LogFile
 from sterna.engines.local.losses import lose_node
@@ -31,9 +32,11 @@ from sterna.engines.local.records import (
     limits_text,
     node_record,
 )
-from sterna.engines.local.roster import room_taken, workers_by_node
+from sterna.engines.local.roster import measured_by_node, room_taken, workers_by_node
 from sterna.engines.local.rows import ChangeKind, JobRow, Stage
+from sterna.engines.local.rules import names_in, require_rebalancers, settings_in
 from sterna.engines.local.standing import holding, spec_of
+from sterna.engines.local.watching import needs_monitor, require_watchable
 from sterna.engines.pacing import Happening
 from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
@@ -54,6 +57,7 @@ class LocalScheduler:
     def __init__(self, life: Life) -> None:
         self._life = life
         self._book = life.book
+        self.household = LocalHousehold(life)  # what the scheduler's door opens onto
 
     @property
     def home(self) -> Home:
@@ -95,7 +99,10 @@ class LocalScheduler:
                     self._book.withdraw(job)
                 raise
             self._life.notice(Happening.JOB_ACCEPTED)
-        return [{**self._record(job), "warnings": list(doc.warnings)} for job, doc in zip(jobs, parsed, strict=True)]
+        return [
+            {**self._record(job), "warnings": [*doc.warnings, *self._warnings(job)]}
+            for job, doc in zip(jobs, parsed, strict=True)
+        ]
 
     async def jobs(self, *, namespace: str | None = None) -> list[Record]:
         return [
@@ -210,6 +217,7 @@ class LocalScheduler:
     async def nodes(self) -> list[Record]:
         self._life.engine.refresh()
         used, workers = room_taken(self._book), workers_by_node(self._book)
+        measured = measured_by_node(self._book)
         limits = limits_text(self._life.limits)
         return [
             node_record(
@@ -218,6 +226,7 @@ class LocalScheduler:
                 used=used.get(node.id, NOTHING),
                 workers=workers.get(node.id, []),
                 limits=limits,
+                measured=measured.get(node.id),
             )
             for node in self._life.roster.cluster.nodes
         ]
@@ -279,14 +288,25 @@ class LocalScheduler:
             "settings": dict(rules.policy_settings),
             "placement": rules.placement,
             "rateLimitSeconds": rules.rate_limit_s,
+            "rebalance": list(rules.rebalancers),
+            "rebalanceSettings": dict(rules.rebalance_settings),
         }
 
     async def set_policy(self, policy: str, settings: Mapping[str, str]) -> Record:
-        """`placement` and `rateLimitSeconds` may stand among the settings: they belong to no policy."""
+        """Among the settings may stand what belongs to no policy: `placement`, `rateLimitSeconds`, `rebalance` and
+        `rebalanceSettings`. Rebalancers that are not mentioned stay as they are.
+        """
         own = dict(settings)
         place, rate = own.pop("placement", None), own.pop("rateLimitSeconds", None)
+        names, values = own.pop("rebalance", None), own.pop("rebalanceSettings", None)
         rules, loop = self._life.rules, self._life.loop
+        if values is not None and names is None:
+            names = ",".join(rules.rebalancers) or "none"
+        if names is not None:
+            require_rebalancers(names_in(names), settings_in(values or ""))
         rules.use(policy, own, place)
+        if names is not None:
+            rules.use_rebalancers(names_in(names), settings_in(values or ""))
         self._life.journal.begin_anew()
         if rate is not None:
             rules.use_rate_limit(rate, None if loop is None else loop.pacer)
@@ -307,6 +327,7 @@ class LocalScheduler:
             "cycles": 0 if life.loop is None else life.loop.cycles,
             "jobs": {phase.value: phases.get(phase.value, 0) for phase in Phase},
             "limits": limits_text(life.limits),
+            "monitor": life.watching.url,
         }
 
     # -- helpers ------------------------------------------------------------------------------------------------------
@@ -335,7 +356,14 @@ class LocalScheduler:
             phase=Phase.SUSPENDED if suspended else Phase.WAITING,
         )
         workload = named(workload, row)
+        evaluating.judge_of(workload, self._book.judge_settings)  # refuses what cannot be meant, and so does the next
+        require_watchable(workload)
         return LocalJob(row, workload, spec_of(workload, row))
+
+    def _warnings(self, job: LocalJob) -> list[str]:
+        if not needs_monitor(job.workload) or self._life.config.monitor_secret is not None:
+            return []
+        return ["nobody reads its evaluations: the engine was started with --no-monitor"]
 
     def _require_free(self, job_id: JobId, seen: set[JobId]) -> None:
         known = self._book.jobs.get(job_id)

@@ -61,6 +61,7 @@ def value_of(job: LocalJob, knowledge: Knowledge) -> Job:
         checkpoint_s=progress.save_s or 0.0 if progress is not None else 0.0,
         restart_s=progress.restart_s or 0.0 if progress is not None else 0.0,
         progress=row.points,
+        growth=None if row.evaluation is None else row.evaluation.growth,
         disruptions=job.disruptions,
     )
 

@@ -25,12 +25,17 @@ class PolicyConfig:
         return _record(await self._data())
 
     async def set(self, policy: str, settings: Mapping[str, str]) -> Record:
-        """`placement` and `rateLimitSeconds` may stand among the settings. What makes no sense changes nothing."""
+        """`placement`, `rateLimitSeconds`, `rebalance` and `rebalanceSettings` may stand among the settings. What makes
+        no sense changes nothing.
+        """
         from sterna.engines.kubernetes.rules import settings_text
 
         own = dict(settings)
         place, rate = own.pop("placement", None), own.pop("rateLimitSeconds", None)
-        said: dict[str, str | None] = {"policy": policy, "settings": settings_text(own), "placement": place}
+        moving: dict[str, str | None] = {key: own.pop(key) for key in ("rebalance", "rebalanceSettings") if key in own}
+        if "rebalance" in moving:
+            moving.setdefault("rebalanceSettings", None)  # others have other settings
+        said: dict[str, str | None] = {"policy": policy, "settings": settings_text(own), "placement": place, **moving}
         if rate is not None:
             said["rateLimitSeconds"] = rate
         kept = {key: value for key, value in (await self._data()).items() if key not in said}
@@ -70,4 +75,6 @@ def _record(data: Mapping[str, str]) -> Record:
         "settings": dict(rules.policy_settings),
         "placement": rules.placement,
         "rateLimitSeconds": rules.rate_limit_s,
+        "rebalance": list(rules.rebalance),
+        "rebalanceSettings": dict(rules.rebalance_settings),
     }

@@ -71,13 +71,17 @@ def _left(token: str, places: tuple[Place, ...]) -> list[int]:
 
 
 def _groups(places: tuple[Place, ...]) -> list[str]:
+    """Those below others first, since only an empty group can be removed."""
     found: list[str] = []
-    for place in places:
+    above = [place.path for place in places]
+    while above:
         try:
-            found += [entry.path for entry in os.scandir(place.path) if entry.is_dir()]
+            below = [entry.path for entry in os.scandir(above.pop()) if entry.is_dir()]
         except OSError:
             continue
-    return sorted(found)
+        found += below
+        above += below
+    return sorted(found, reverse=True)
 
 
 def _let_go_of_everything_but(fd: int) -> None:

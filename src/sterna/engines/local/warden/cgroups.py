@@ -1,18 +1,21 @@
 """Control groups, version 1, 2 or both: one group for each worker, with its limits, and to find all that is in it.
 
-Where groups may be made is `hierarchies.py`'s question. Limits that were asked for and cannot be set become notes on
-the process, never a silent nothing; a worker's end never depends on them.
+Workers of a virtual node stand below a group of that node, whose quota they share: what one of them uses the others do
+not have, as on a machine of that size. Where groups may be made is `hierarchies.py`'s question. Limits that were asked
+for and cannot be set become notes on the process, never a silent nothing; a worker's end never depends on them.
 """
 
 import os
 import signal
+from contextlib import suppress
 from typing import NamedTuple
 
-from sterna.engines.local.warden.hierarchies import Place, read_text, write_text
+from sterna.engines.local.warden.hierarchies import Place, hand_down, read_text, write_text
 from sterna.engines.local.warden.values import Launch, Limit, Limits
 
 CPU_PERIOD_US = 100_000
 CPU_QUOTA_US_MIN = 1_000  # the kernel takes no less
+NODE = "node:"  # how groups of nodes are called; no worker is, since its id has no colon
 
 
 class Cgroups(NamedTuple):
@@ -40,10 +43,12 @@ class Cgroups(NamedTuple):
         """Make the worker's group where it needs one, and set its limits."""
         notes: list[str] = []
         paths: list[str] = []
+        shared = launch.node_cpu_milli
         for place in self.places:
-            if not (place is self.places[0] or place.serves(launch.memory_bytes, launch.cpu_milli)):
+            if not (place is self.places[0] or place.serves(launch.memory_bytes, launch.cpu_milli or shared)):
                 continue  # the first finds what is left behind; of the others only those that limit something
-            path = f"{place.path}/{launch.id}"
+            above = _node_group(place, launch.node, shared, notes) if shared is not None and place.cpu else place.path
+            path = f"{above}/{launch.id}"
             try:
                 os.mkdir(path)
             except FileExistsError:
@@ -53,7 +58,12 @@ class Cgroups(NamedTuple):
                 continue
             paths.append(path)
         group = Group(launch.id, tuple(paths), self.places)
-        notes += group.limit_memory(launch.memory_bytes) + group.limit_cpu(launch.cpu_milli)
+        own_milli = launch.cpu_milli
+        if own_milli is not None and shared is not None:
+            own_milli = min(own_milli, shared)  # version 1 takes no quota above the one it stands below
+        notes += group.limit_memory(launch.memory_bytes) + group.limit_cpu(own_milli)
+        if shared is not None and not any(place.cpu for place in self.places):
+            notes.append(f"CPU quota of {shared}m of {launch.node} is not enforced: no control group")
         return group._replace(notes=tuple(notes))
 
 
@@ -94,13 +104,8 @@ class Group(NamedTuple):
             return []
         if path is None:
             return [f"CPU quota of {milli}m is not enforced: no control group"]
-        quota_us = max(CPU_QUOTA_US_MIN, milli * CPU_PERIOD_US // 1000)
         try:
-            if unified:
-                write_text(f"{path}/cpu.max", f"{quota_us} {CPU_PERIOD_US}")
-            else:
-                write_text(f"{path}/cpu.cfs_period_us", str(CPU_PERIOD_US))
-                write_text(f"{path}/cpu.cfs_quota_us", str(quota_us))
+            _set_quota(path, milli, unified=unified)
         except OSError as error:
             return [f"CPU quota of {milli}m is not enforced: {error}"]
         return []
@@ -119,15 +124,44 @@ class Group(NamedTuple):
         return any(line.startswith("oom_kill ") and int(line.split()[1]) > 0 for line in counts.splitlines())
 
     def remove(self) -> bool:
-        """False while the kernel has not let go of what was in it."""
-        return len([path for path in self.paths if removed(path)]) == len(self.paths)
+        """False while the kernel has not let go of what was in it. A node's group goes with the last one below it."""
+        gone = [path for path in self.paths if removed(path)]
+        for path in gone:
+            above = os.path.dirname(path)
+            if os.path.basename(above).startswith(NODE):
+                removed(above)
+        return len(gone) == len(self.paths)
 
     def _path_of(self, controller: str) -> tuple[str | None, bool]:
         for place in self.places:
-            path = f"{place.path}/{self.id}"
-            if getattr(place, controller) and path in self.paths:
+            own = (path for path in self.paths if path.startswith(f"{place.path}/"))
+            if getattr(place, controller) and (path := next(own, None)) is not None:
                 return path, place.unified
         return None, False
+
+
+def _node_group(place: Place, node: str, milli: int, notes: list[str]) -> str:
+    """The group that all workers of a node share, with its quota; where it cannot be had, ours above it."""
+    path = f"{place.path}/{NODE}{node}"
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(path)
+        if place.unified:
+            hand_down(path)
+        weigh(path, milli, unified=place.unified)
+        _set_quota(path, milli, unified=place.unified)
+    except OSError as error:
+        notes.append(f"CPU quota of {milli}m of {node} is not enforced: {error}")
+    return path if os.path.isdir(path) else place.path
+
+
+def _set_quota(path: str, milli: int, *, unified: bool) -> None:
+    quota_us = max(CPU_QUOTA_US_MIN, milli * CPU_PERIOD_US // 1000)
+    if unified:
+        write_text(f"{path}/cpu.max", f"{quota_us} {CPU_PERIOD_US}")
+    else:
+        write_text(f"{path}/cpu.cfs_period_us", str(CPU_PERIOD_US))
+        write_text(f"{path}/cpu.cfs_quota_us", str(quota_us))
 
 
 def weigh(path: str, milli: int, *, unified: bool) -> None:

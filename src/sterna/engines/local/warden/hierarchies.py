@@ -120,10 +120,10 @@ def _settled(parent: str, name: str, *, unified: bool) -> Place:
     """Make our directory below `parent`, hand controllers down to it, and try it with a group and a process."""
     path = f"{parent}/{name}"
     if unified:
-        _hand_down(parent)
+        hand_down(parent)
     _make(path)
     if unified:
-        _hand_down(path)
+        hand_down(path)
     trial = f"{path}/.trial"
     _make(trial)
     try:
@@ -134,7 +134,7 @@ def _settled(parent: str, name: str, *, unified: bool) -> Place:
     return Place(path, unified, memory="memory" in given, cpu="cpu" in given)
 
 
-def _hand_down(path: str) -> None:
+def hand_down(path: str) -> None:
     """Let groups below `path` have memory and CPU limits; where that is refused they have none, and `_best` sees it."""
     for controller in ("memory", "cpu"):
         if controller not in read_text(f"{path}/cgroup.subtree_control").split():

@@ -105,6 +105,8 @@ def launch_in(fields: Fields) -> Launch:
         cpu_milli=fields.whole("cpu_milli", 1, 10**9) if fields.has("cpu_milli") else None,
         cpus=fields.cpus("cpus") if fields.has("cpus") else None,
         nice=fields.whole("nice", -20, 19),
+        node=fields.id("node") if fields.has("node_cpu_milli") else "",
+        node_cpu_milli=fields.whole("node_cpu_milli", 1, 10**9) if fields.has("node_cpu_milli") else None,
     )
 
 

@@ -36,6 +36,8 @@ class Launch(NamedTuple):
     cpu_milli: int | None = None  # thousandths of a core; None: no quota
     cpus: tuple[int, ...] | None = None  # the cores it may run on; None: all that the warden may use
     nice: int = 0
+    node: str = ""  # the virtual node whose CPUs it shares with everybody there; empty: none
+    node_cpu_milli: int | None = None  # what all processes of that node may use together; None: no quota
 
 
 class Hook(NamedTuple):

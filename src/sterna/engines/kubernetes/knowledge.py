@@ -1,0 +1,62 @@
+"""What was learned of how fast jobs train, as the data of a ConfigMap, and when that is worth a write. Pure."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sterna.engines.kubernetes.options import KNOWLEDGE
+from sterna.engines.kubernetes.packing import data_of, document_of, unreadable
+from sterna.model.learning import Knowledge, Seen, ThroughputModel
+
+_KEY = "knowledge.json"
+_MODELS_MAX = 4000  # what was seen least is left out
+_GREW = 1.25  # a model is written again once so many times as much was seen
+
+Key = tuple[str, str]  # category, accelerator
+
+
+def knowledge_data(knowledge: Knowledge) -> dict[str, str]:
+    """Equal knowledge gives equal data."""
+    most = sorted(knowledge.models.items(), key=lambda pair: (-_weight(pair[1]), pair[0]))[:_MODELS_MAX]
+    return data_of(_KEY, {"models": [_model_body(key, model) for key, model in sorted(most)]})
+
+
+def knowledge_of(data: Mapping[str, str] | None) -> Knowledge:
+    """`InvalidRequest`: somebody wrote something else there."""
+    if not data:
+        return Knowledge()
+    try:
+        return Knowledge(dict(_model(body) for body in document_of(_KEY, data)["models"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise unreadable(KNOWLEDGE, data, error, without="without it, speeds are learned anew") from None
+
+
+def is_worth_keeping(model: ThroughputModel, kept: ThroughputModel | None) -> bool:
+    """Is there so much more than what is kept? Then as many writes as digits, however often somebody reports."""
+    if kept is None or model.finished != kept.finished:
+        return True
+    known = {seen.workers: seen.epochs for seen in kept.seen}
+    return any(seen.epochs >= _GREW * known.get(seen.workers, 0) + 1 for seen in model.seen)
+
+
+def _weight(model: ThroughputModel) -> int:
+    return model.finished + sum(seen.epochs for seen in model.seen)
+
+
+def _model_body(key: Key, model: ThroughputModel) -> dict[str, Any]:
+    return {
+        "category": key[0],
+        "accelerator": key[1],
+        "seen": [list(seen) for seen in model.seen],
+        "finished": model.finished,
+        "finishedUnits": model.finished_units,
+    }
+
+
+def _model(body: Mapping[str, Any]) -> tuple[Key, ThroughputModel]:
+    seen = tuple(sorted(Seen(int(workers), int(epochs), float(total)) for workers, epochs, total in body["seen"]))
+    model = ThroughputModel(seen, int(body["finished"]), float(body["finishedUnits"]))
+    counts = (model.finished, model.finished_units, *(number for each in seen for number in each))
+    if any(not math.isfinite(number) or number < 0 for number in counts) or any(0 in each for each in seen):
+        raise ValueError(f"{body!r} is no model")
+    return (str(body["category"]), str(body["accelerator"])), model
