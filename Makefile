@@ -47,7 +47,7 @@ lint: $(STAMP) ## style, types and the direction of imports
 	$(BIN)/lint-imports
 
 test: lint $(TRAINS) $(CLUSTER) ## everything that must hold before a commit, the demo among it
-	$(BIN)/pytest -n auto --dist loadgroup
+	$(BIN)/pytest -n auto --durations=25
 
 cluster: $(STAMP) $(CLUSTER) ## a Kubernetes cluster with three nodes on this machine, until Ctrl-C; needs root
 	@$(BIN)/python -m tests.cluster
@@ -65,9 +65,9 @@ compare: $(STAMP) ## simulate: policies on the traces that come with the package
 	@echo "The report: $(abspath $(OUT))/report.html"
 
 soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a while
-	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto --dist loadgroup tests/planner/test_properties.py tests/simulation
-	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto --dist loadgroup tests/training tests/engines tests/e2e
-	STERNA_SEEDS=45 $(BIN)/pytest -n auto --dist loadgroup tests/kubernetes/test_crash_points.py tests/kubernetes/test_trouble.py
+	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/simulation
+	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto tests/training tests/engines tests/e2e
+	STERNA_SEEDS=45 $(BIN)/pytest -n auto tests/kubernetes/test_crash_points.py tests/kubernetes/test_trouble.py
 
 bench: $(STAMP) $(CLUSTER) ## decision times and simulated jobs per second; writes JSON to out/
 	@mkdir -p $(OUT)

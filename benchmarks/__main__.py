@@ -9,13 +9,16 @@ NAMES = (
     "startup",
     "simulator",
     "decision",
+    "specon",
     "checkpoint_stall",
     "sdk_overhead",
+    "reporting",
+    "monitor",
     "migration",
     "local_engine",
     "kubernetes",
 )
-HAS_SHORT_FORM = {"simulator", "decision", "checkpoint_stall"}
+HAS_SHORT_FORM = {"simulator", "decision", "specon", "checkpoint_stall", "reporting", "monitor"}
 
 
 def main() -> int:

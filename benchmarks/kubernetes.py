@@ -2,7 +2,8 @@
 
     python -m benchmarks.kubernetes [--pods 5000] [--nodes 500] [--idle 60] [--json FILE]
 
-Placing: the operator places the pods of waiting jobs; then a bare loop sends the very same creates, as many at a time;
+Placing: the operator places the pods of waiting jobs; then a bare loop sends the very same creates, as many at a time
+and with the same rights, for the same jobs;
 then kube-scheduler (its client limit out of the way) places the same pods, created by such a loop without a node. Each
 begins with an API server of its own. Asked for: 0.9 of the bare loop, and 1.3 times kube-scheduler.
 
@@ -38,6 +39,7 @@ from sterna.engines.kubernetes.options import OperatorConfig
 from sterna.wire.manifests import read_migration, workload_of_object
 
 NAMESPACE = "bench"
+JOBS = f"/apis/sterna.dev/v1alpha1/namespaces/{NAMESPACE}/elasticjobs"
 WORKERS = 50  # of a job
 AT_ONCE = 32
 BARE_MIN, SCHEDULER_MIN = 0.9, 1.3
@@ -76,21 +78,17 @@ def main() -> int:
 async def measured(directory: Path, pods: int, nodes: int, idle_s: float) -> dict[str, float]:
     found: dict[str, float] = {}
     with plane_with_nodes(directory / "sterna", audit=True) as plane:
-        install_crds(plane)
-        grant_shipped_rights(plane)
-        await add_nodes(plane, nodes, gpus=-(-pods // nodes))
-        talk = Talk(plane.access())
-        path = f"/apis/sterna.dev/v1alpha1/namespaces/{NAMESPACE}/elasticjobs"
-        await gathered(talk.ask("POST", path, job(number)) for number in range(pods // WORKERS))
+        await prepared(plane, pods, nodes)
         made, seconds = await placed_by_operator(plane, pods)
         found["sterna_per_s"] = pods / seconds
+        talk = Talk(plane.access())
         strangers = [stranger(number, nodes) for number in range(pods)]
         await gathered(talk.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body) for body in strangers)
         await talk.close()
         found |= await restarted(plane, idle_s)
-    with plane_with_nodes(directory / "bare") as plane:
-        await add_nodes(plane, nodes, gpus=-(-pods // nodes))
-        found["bare_per_s"] = pods / await created(plane, [_orphan(one) for one in made])
+    with plane_with_nodes(directory / "bare", audit=True) as plane:
+        await prepared(plane, pods, nodes)
+        found["bare_per_s"] = pods / await created(plane, await adopted(plane, made), user=USER)
     with plane_with_nodes(directory / "scheduler", scheduler=True) as plane:
         await add_nodes(plane, nodes, gpus=-(-pods // nodes))
         found["kube_scheduler_per_s"] = pods / await scheduled(plane, [_orphan(one, bound=False) for one in made], pods)
@@ -99,6 +97,16 @@ async def measured(directory: Path, pods: int, nodes: int, idle_s: float) -> dic
 
 def plane_with_nodes(directory: Path, **more: Any) -> ControlPlane:
     return ControlPlane(find_binaries(), directory, users={USER: ()}, node_lifecycle=False, **more)
+
+
+async def prepared(plane: ControlPlane, pods: int, nodes: int) -> None:
+    """Our kinds, nodes with room for all pods, and the jobs that wait for them."""
+    install_crds(plane)
+    grant_shipped_rights(plane)
+    await add_nodes(plane, nodes, gpus=-(-pods // nodes))
+    talk = Talk(plane.access())
+    await gathered(talk.ask("POST", JOBS, job(number)) for number in range(pods // WORKERS))
+    await talk.close()
 
 
 async def add_nodes(plane: ControlPlane, count: int, *, gpus: int) -> None:
@@ -184,9 +192,9 @@ async def placed_by_operator(plane: ControlPlane, pods: int) -> tuple[list[Made]
     return noting.made, noting.last_s - noting.first_s
 
 
-async def created(plane: ControlPlane, made: Iterable[Made]) -> float:
+async def created(plane: ControlPlane, made: Iterable[Made], *, user: str = "admin") -> float:
     """Seconds for the creates alone."""
-    talk = Talk(plane.access())
+    talk = Talk(plane.access(user))
     began_s = time.monotonic()
     await gathered(talk.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/{r.plural}", body) for r, body in made)
     took_s = time.monotonic() - began_s
@@ -206,6 +214,19 @@ async def scheduled(plane: ControlPlane, made: list[Made], pods: int) -> float:
     await talk.close()
     assert pods == sum(resource is PODS for resource, _ in made)
     return took_s
+
+
+async def adopted(plane: ControlPlane, made: Iterable[Made]) -> list[Made]:
+    """The same objects, owned by the jobs of the same names in this cluster."""
+    talk = Talk(plane.access())
+    uids = {found["metadata"]["name"]: found["metadata"]["uid"] for found in (await talk.ask("GET", JOBS))["items"]}
+    await talk.close()
+    return [Made(resource, _owned(body, uids)) for resource, body in made]
+
+
+def _owned(body: Body, uids: dict[str, str]) -> Body:
+    owners = [owner | {"uid": uids[owner["name"]]} for owner in body["metadata"]["ownerReferences"]]
+    return {**body, "metadata": {**body["metadata"], "ownerReferences": owners}}
 
 
 def _orphan(one: Made, *, bound: bool = True) -> Made:

@@ -3,28 +3,34 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sterna import __version__
-from sterna.engines.simulator.generate import generate
+from sterna.engines.simulator.generate import Pattern, generate
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.models.catalogue import default_model, make_jobs, model_entry, performance_model
 from sterna.engines.simulator.results import SimulationResult
 from sterna.engines.simulator.simulate import Simulation, simulate
+from sterna.engines.simulator.specon import specon_jobs
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.journal.journal import Journal, Shapes, TextJournal
 from sterna.journal.replay import Entry, Replayed, read_journal, replay
 from sterna.model.errors import InvalidRequest
 from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
+from sterna.model.ids import JobId
+from sterna.model.judging import Judge
 from sterna.model.learning import Knowledge
 from sterna.model.nodes import Node
 from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
-from sterna.model.trace import RowProblem, Trace
+from sterna.model.trace import RowProblem, Trace, TraceRow
+from sterna.placement.pinning import Pins, pinned
+from sterna.placement.rebalancers.registry import rebalancing
+from sterna.placement.rebalancing import Rebalancing
 from sterna.placement.strategies import placement
 from sterna.planner.decide import Settings, decide
 from sterna.policies.registry import Policy
@@ -35,6 +41,7 @@ from sterna.wire.limits import SNAPSHOT_BYTES_MAX, check_document
 from sterna.wire.snapshot_file import load_snapshot, snapshot_document, snapshot_of
 from sterna.wire.traces.clusters import read_cluster, uniform_nodes
 from sterna.wire.traces.own import dump_rows
+from sterna.wire.traces.pins import read_pins
 from sterna.wire.traces.reading import opened, read_trace
 
 if TYPE_CHECKING:
@@ -45,6 +52,9 @@ _ROUND_S = 60.0  # what profile models go in where nobody says otherwise
 _ROUND_MIN_S = 0.1  # shorter ones only ask the same question again, millions of times
 _JOURNAL_LINE_MAX = 1 << 26  # one line holds a whole snapshot and its decision
 _ESTIMATES = ("exact", "learned")
+_CONTENTIONS = ("none", "cpu")
+_SPECON = "specon"  # a pattern of its own: jobs like those of SpeCon's experiment
+_JUDGE = "judge."  # how options of the judge begin among those of rebalancers
 _SHAPES = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
 
 
@@ -60,6 +70,8 @@ class SimulationRequest:
     settings: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 16
     gpus_per_node: int = 4
+    cpus_per_node: int = 128
+    memory_gib_per_node: int = 1024
     cluster: str | None = None
     model: str | None = None
     model_settings: Mapping[str, str] = field(default_factory=dict)
@@ -76,6 +88,10 @@ class SimulationRequest:
     foretells_again: bool = False
     grace_s: float = 0.0
     starving_after_s: float | None = None
+    rebalance: tuple[str, ...] = ()  # who moves work beyond what placement does
+    rebalance_settings: Mapping[str, str] = field(default_factory=dict)
+    contention: str = "none"  # what containers on a node get into each other's way for
+    pin: str | None = None  # a file that says where jobs start
     seed: int = 0
     node_events: str | None = None
     serving: str | None = None
@@ -92,8 +108,9 @@ def run_simulation(
     *,
     on_progress: Callable[[int, int], None] | None = None,
     journal: Journal | None = None,
+    pins: Pins | None = None,
 ) -> SimulationOutcome:
-    """Read or make the trace, build the jobs, run the policy over them."""
+    """Read or make the trace, build the jobs, run the policy over them. `pins`: where jobs start, instead of a file."""
     if request.interval_s is not None and request.interval_s < _ROUND_MIN_S:
         raise InvalidRequest(field="interval", value=request.interval_s, expected=f"{_ROUND_MIN_S:g} seconds or more")
     chosen = policy_named(request.policy, request.settings)
@@ -102,12 +119,25 @@ def run_simulation(
     jobs, problems, by_rounds = _jobs(request, trace, nodes, chosen)
     node_events, serving = _scenario(request, nodes)
     where = _placement_for(chosen, request.placement)
+    judging, moves = _apart(request.rebalance_settings)
+    moving = rebalancers(request.rebalance, moves)
+    require_nodes(where, moving)
+    if request.contention not in _CONTENTIONS:
+        raise InvalidRequest(
+            field="contention", value=request.contention, expected="one of: " + ", ".join(_CONTENTIONS)
+        )
+    place = placement(where)
+    if pins is None and request.pin is not None:
+        pins = read_pins(request.pin)
+    if pins is not None:
+        require_pinnable(where)
+        place = pinned(place, pins)
     setup = Simulation(
         nodes=nodes,
         jobs=jobs,
         size=chosen,
-        place=placement(where),
-        settings=Settings(counted=where == "count", starving_after_s=request.starving_after_s),
+        place=place,
+        settings=Settings(counted=where == "count", starving_after_s=request.starving_after_s, rebalance=moving),
         costs=Costs(request.start_cost_s, request.rescale_cost_s, request.migrate_cost_s),
         interval_s=request.interval_s if request.interval_s is not None or not by_rounds else _ROUND_S,
         rate_limit_s=request.rate_limit_s or 0.0,
@@ -117,6 +147,8 @@ def run_simulation(
         knowledge=_knowledge(request),
         node_events=node_events,
         serving=serving,
+        shares_cpu=request.contention == "cpu",
+        judge=Judge.of(judging) if moving is not None else None,
         seed=request.seed,
         policy_name=chosen.name,
         trace_name=trace.name,
@@ -137,6 +169,9 @@ async def run_local(
     settings: Mapping[str, str] | None = None,
     placement: str | None = None,
     rate_limit_s: float | None = None,
+    rebalance: Sequence[str] | None = None,
+    rebalance_settings: Mapping[str, str] | None = None,
+    monitor_secret: str | None = None,
 ) -> None:
     """The local engine for as long as `serve` lasts, which answers whether jobs are left running.
 
@@ -161,6 +196,9 @@ async def run_local(
             settings=settings or {},
             placement=placement,
             rate_limit_s=rate_limit_s,
+            rebalance=rebalance,
+            rebalance_settings=rebalance_settings or {},
+            monitor_secret=monitor_secret,
             shapes=_SHAPES,
         )
     )
@@ -217,6 +255,8 @@ def text_journal(request: SimulationRequest, sink: Callable[[str], object]) -> T
         "settings": dict(request.settings),
         "placement": request.placement or chosen.placement,
         "starvingAfterSeconds": request.starving_after_s,
+        "rebalance": list(request.rebalance),
+        "rebalanceSettings": dict(request.rebalance_settings),
     }
     return TextJournal(sink, _SHAPES, about=about)
 
@@ -244,9 +284,30 @@ def _as_recorded(first: Entry | None) -> Callable[[Snapshot], Decision]:
     if type(starving_after_s) not in (int, float, type(None)):
         field = "journal line 1: starvingAfterSeconds"
         raise InvalidRequest(field=field, value=starving_after_s, expected="seconds, or null")
-    rules = Settings(counted=where == "count", starving_after_s=starving_after_s)
+    moving = _rebalancing_as_recorded(about)
+    rules = Settings(counted=where == "count", starving_after_s=starving_after_s, rebalance=moving)
     place = placement(where)
     return lambda view: decide(view, chosen, place, rules)
+
+
+def _rebalancing_as_recorded(about: Mapping[str, Any]) -> Rebalancing | None:
+    """Journals that were written before there were rebalancers name none."""
+    names, settings = about.get("rebalance") or [], about.get("rebalanceSettings") or {}
+    if not isinstance(names, list) or not isinstance(settings, dict):
+        field = "journal line 1: rebalance"
+        raise InvalidRequest(field=field, value=names, expected="a list of names, and rebalanceSettings an object")
+    own = {str(key): str(value) for key, value in settings.items() if not str(key).startswith("judge.")}
+    return rebalancers([str(name) for name in names], own)  # how growth was judged, the snapshots say
+
+
+def rebalancers(names: Sequence[str], settings: Mapping[str, str] | None = None) -> Rebalancing | None:
+    """Who moves work beyond what placement does. None: nobody, and then there is nothing to set."""
+    if names:
+        return rebalancing(names, settings)
+    if settings:
+        expected = "a rebalancer beside it, whose option it is"
+        raise InvalidRequest(field="rebalance setting", value=next(iter(settings)), expected=expected)
+    return None
 
 
 def _recorded_snapshot(document: Mapping[str, Any]) -> Snapshot:
@@ -255,25 +316,74 @@ def _recorded_snapshot(document: Mapping[str, Any]) -> Snapshot:
 
 
 def decide_file(
-    path: str, *, policy: str, settings: Mapping[str, str] | None = None, placement: str | None = None
+    path: str,
+    *,
+    policy: str,
+    settings: Mapping[str, str] | None = None,
+    placement: str | None = None,
+    rebalance: Sequence[str] = (),
+    rebalance_settings: Mapping[str, str] | None = None,
 ) -> tuple[Snapshot, Decision]:
     """What the core does with the snapshot in this file; `-` reads standard input."""
+    moving = rebalancers(rebalance, rebalance_settings)
     view = load_snapshot(_content(path))
-    return view, decide_snapshot(view, policy=policy, settings=settings, placement_name=placement)
+    return view, decide_snapshot(view, policy=policy, settings=settings, placement_name=placement, rebalance=moving)
 
 
 def decide_snapshot(
-    view: Snapshot, *, policy: str, settings: Mapping[str, str] | None = None, placement_name: str | None = None
+    view: Snapshot,
+    *,
+    policy: str,
+    settings: Mapping[str, str] | None = None,
+    placement_name: str | None = None,
+    rebalance: Rebalancing | None = None,
 ) -> Decision:
     """The pure core with policy and placement by name: also how a recorded decision is replayed."""
     chosen = policy_named(policy, settings or {})
     where = _placement_for(chosen, placement_name)
-    return decide(view, chosen, placement(where), Settings(counted=where == "count"))
+    require_nodes(where, rebalance)
+    return decide(view, chosen, placement(where), Settings(counted=where == "count", rebalance=rebalance))
+
+
+def require_nodes(placement_name: str, rebalance: Rebalancing | None) -> None:
+    """Where only sums are counted there is nothing to move from and to."""
+    if placement_name == "count" and rebalance is not None:
+        raise InvalidRequest(
+            field="placement", value="count", expected="one that knows nodes, as rebalancers move work"
+        )
 
 
 def generated_trace(pattern: str, *, jobs: int, seed: int) -> str:
     """A made-up trace as CSV."""
-    return dump_rows(generate(jobs, pattern, seed=seed))
+    return dump_rows(_made_up(pattern, jobs=jobs, seed=seed))
+
+
+def _made_up(pattern: str, *, jobs: int, seed: int) -> tuple[TraceRow, ...]:
+    if pattern == _SPECON:
+        return specon_jobs(jobs=jobs, seed=seed)
+    if pattern not in tuple(Pattern):
+        raise InvalidRequest(field="pattern", value=pattern, expected="one of: " + ", ".join((*Pattern, _SPECON)))
+    return generate(jobs, pattern, seed=seed)
+
+
+def pins_of(result: SimulationResult) -> Pins:
+    """Where the jobs of a run first started, for another run to start them there."""
+    return {
+        JobId(record.id): {(worker.role, worker.ordinal): worker.node for worker in record.first_workers}
+        for record in result.records
+        if record.first_workers
+    }
+
+
+def require_pinnable(placement_name: str) -> None:
+    if placement_name == "count":
+        raise InvalidRequest(field="pin", value=placement_name, expected="a placement that knows nodes, not count")
+
+
+def _apart(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What is set for the judge, and what for rebalancers."""
+    judging = {key.removeprefix(_JUDGE): value for key, value in settings.items() if key.startswith(_JUDGE)}
+    return judging, {key: value for key, value in settings.items() if not key.startswith(_JUDGE)}
 
 
 def _placement_for(chosen: Policy, name: str | None) -> str:
@@ -287,14 +397,19 @@ def _placement_for(chosen: Policy, name: str | None) -> str:
 def _nodes(request: SimulationRequest) -> tuple[Node, ...]:
     if request.cluster is not None:
         return read_cluster(request.cluster)
-    return uniform_nodes(request.nodes, request.gpus_per_node)
+    return uniform_nodes(
+        request.nodes,
+        request.gpus_per_node,
+        cpus_per_node=request.cpus_per_node,
+        memory_gib_per_node=request.memory_gib_per_node,
+    )
 
 
 def _trace(request: SimulationRequest) -> Trace:
     if request.generate is not None:
         if request.trace is not None:
             raise InvalidRequest(field="generate", value=request.generate, expected="nothing, where a trace is given")
-        rows = generate(request.jobs, request.generate, seed=request.seed)
+        rows = _made_up(request.generate, jobs=request.jobs, seed=request.seed)
         return Trace(f"{request.generate}-{request.jobs}", "sterna", rows)
     if request.trace is None:
         raise InvalidRequest(field="trace", value=None, expected="a trace file, or a pattern to generate one")
@@ -314,6 +429,9 @@ def _jobs(
         raise InvalidRequest(field="sizing", value=request.sizing, expected=f"nothing: model {name} has one size only")
     build = performance_model(name, profiles=request.profiles, settings=settings, nodes=nodes)
     made = make_jobs(trace.rows, build)
+    if request.cluster is None and not request.gpus_per_node and any(job.spec.request.gpu_milli for job in made.jobs):
+        expected = "1 or more: jobs of this trace ask for GPUs"
+        raise InvalidRequest(field="--gpus-per-node", value=0, expected=expected)
     return made.jobs, made.problems, entry.by_rounds
 
 

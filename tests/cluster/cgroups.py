@@ -28,6 +28,21 @@ def make(name: str) -> None:
                     (path / file).write_text((path.parent / file).read_text())
 
 
+def limit_cpu(name: str, cpus: float | None) -> None:
+    """Everything below `name` together gets so many processors and no more, even where others want all there are. None:
+    as many as are free."""
+    period_us = 100_000
+    quota_us = None if cpus is None else round(cpus * period_us)
+    first = Path(name).parts[0]
+    for top in _tops():
+        if top == ROOT:
+            (top / name / "cpu.max").write_text(f"{'max' if quota_us is None else quota_us} {period_us}")
+            (top / first / "cpu.weight").write_text("100" if quota_us is None else "10000")
+        elif (top / name / "cpu.cfs_quota_us").exists():
+            (top / name / "cpu.cfs_quota_us").write_text(str(-1 if quota_us is None else quota_us))
+            (top / first / "cpu.shares").write_text("1024" if quota_us is None else "262144")
+
+
 def remove(name: str, *, patience_s: float = 10.0) -> None:
     """With everything that still runs in it."""
     until_s = time.monotonic() + patience_s

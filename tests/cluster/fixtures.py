@@ -1,7 +1,7 @@
 """Clusters for pytest. A machine that cannot have one skips the test, and fails it with STERNA_REQUIRE=1.
 
-A control plane is shared by all tests of a worker; a test gets a namespace of its own in it. Who needs real nodes says
-`pytestmark = pytest.mark.xdist_group("real-nodes")`, so that one worker has them all and there is one such cluster.
+A control plane is shared by all tests of a worker; a test gets a namespace of its own in it. Files whose tests need
+real nodes are named in `tests/conftest.py`, so that one worker has them all and there is one such cluster.
 """
 
 import re

@@ -153,6 +153,10 @@ class RealCluster:
     def heal(self, name: str) -> None:
         self._network.switch(self._number(name), on=True)
 
+    def limit_cpu(self, name: str, cpus: float | None) -> None:
+        """All pods of a node together get no more than so many of this machine's processors. None: no limit."""
+        cgroups.limit_cpu(f"{self._cgroup}/{name}", cpus)
+
     def until_ready(self, *names: str) -> None:
         """Ready as seen by whoever places pods: no taint is left, and what GPUs it was given are there."""
         for name in names:

@@ -16,8 +16,6 @@ from tests.cluster.network import Network
 from tests.cluster.real_nodes import RealCluster
 from tests.cluster.requests import Api, Body, until
 
-pytestmark = pytest.mark.xdist_group("real-nodes")
-
 ROOT = Path(__file__).parents[2]
 MAKES_A_BRIDGE_AND_DIES = """
 import os, signal

@@ -20,7 +20,7 @@ from tests.deploy.rendering import Body, objects, of_kind, render
 JOB_KINDS = (("kubeflow.org", "tfjobs"), ("kubeflow.org", "pytorchjobs"), ("kubeflow.org", "mpijobs"))
 OWN_KINDS = (("sterna.dev", "elasticjobs"),)
 # Values that grant something more than the default does.
-EVERYTHING: dict[str, object] = {"binding": "binding", "nudge": True, "kubeshare": True}
+EVERYTHING: dict[str, object] = {"binding": "binding", "nudge": True, "kubeshare": True, "monitor.enabled": True}
 BINDINGS = ("ClusterRoleBinding", "RoleBinding")
 
 
@@ -51,6 +51,9 @@ REASONED: dict[Right, str] = {
         "kubeshare.nthu", "sharepods", "", "get"
     ): "asked only when somebody else writes a SharePod that is being placed",
     **{Right("", resource, "", "get"): _THERE for resource in ("pods", "services", "configmaps")},
+    Right(
+        "sterna.dev", "migrations", "", "delete"
+    ): "asked only when a wish that came in by the door was refused, and comes again",
     Right("", "events", "", "get"): "asked only when an event that was written before a restart is said again",
 }
 

@@ -1,14 +1,18 @@
 """What the chart makes of values, and which values it refuses."""
 
+import base64
 import json
+import re
 
 import pytest
 
 from sterna import __version__
-from sterna.engines.kubernetes.options import CONFIG, LEASE, MEMORY
-from sterna.engines.kubernetes.rules import KEYS, settings_of
+from sterna.engines.kubernetes.options import CONFIG, KNOWLEDGE, LEASE, MEMORY
+from sterna.engines.kubernetes.rules import KEYS, NO_REBALANCING, settings_of
+from sterna.placement.rebalancers.registry import REBALANCERS
 from sterna.placement.strategies import PLACEMENTS
 from sterna.policies.registry import ENTRIES
+from sterna.protocol.tokens import SECRET_BYTES_MIN
 from tests.deploy.rbac import roles_of
 from tests.deploy.rendering import CHART, CRDS, NAMESPACE, RenderFailed, objects, of_kind, render, the_only
 
@@ -34,6 +38,8 @@ def test_the_charts_version_is_the_programs():
         pytest.param({"config.policy": "elastic_fifo"}, "config.policy must be one of", id="no policy"),
         pytest.param({"config.placement": "pack"}, "config.placement must be one of", id="no placement"),
         pytest.param({"config.rateLimitSeconds": "2s"}, "config.rateLimitSeconds: Invalid type", id="a unit too many"),
+        pytest.param({"config.rebalance": "specn"}, "config.rebalance: Does not match", id="no rebalancer"),
+        pytest.param({"monitor.port": 0}, "monitor.port: Must be greater than or equal to 1", id="no port either"),
         pytest.param({"config.polcy": "fifo"}, "config: Additional property polcy", id="no key of the configuration"),
         pytest.param({"networkPolicy.apiServerPorts": []}, "Array must have at least 1 items", id="nowhere to go"),
         pytest.param({"runAsUser": 0}, "runAsUser: Must be greater than or equal to 1", id="root"),
@@ -94,7 +100,7 @@ def test_names_that_the_operator_looks_for_are_those_in_the_chart():
         for rule in role["rules"]
         for name in rule.get("resourceNames", ())
     }
-    assert named == {LEASE, MEMORY}
+    assert named == {LEASE, MEMORY, KNOWLEDGE}
 
 
 @pytest.mark.parametrize(
@@ -123,6 +129,50 @@ def test_settings_of_a_policy_come_out_as_the_operator_reads_them():
         "service": "1000000",
         "strict": "true",
     }
+
+
+def test_rebalancers_and_their_settings_come_out_as_the_operator_reads_them():
+    config = {"rebalance": "specon, drain", "rebalanceSettings": {"specon.round": 30}}
+    data = the_only(objects(render({"config": config})), "ConfigMap")["data"]
+    assert data["rebalance"] == "specon, drain"
+    assert settings_of(data["rebalanceSettings"]) == {"specon.round": "30"}
+
+
+def test_rebalancers_in_the_schema_are_those_there_are():
+    pattern = re.compile(SCHEMA["properties"]["config"]["properties"]["rebalance"]["pattern"])
+    names = [entry.name for entry in REBALANCERS]
+    assert [name for name in (*names, ", ".join(names), NO_REBALANCING) if not pattern.search(name)] == []
+    assert pattern.search("specon,") is None
+
+
+@pytest.mark.parametrize("elsewhere", ["", "watchers"])
+def test_the_monitor_and_the_operator_find_each_other(elsewhere):
+    bodies = objects(render({"monitor.enabled": True, "monitor.port": 9081, "monitor.namespace": elsewhere}))
+    monitor = the_only(bodies, "DaemonSet")
+    assert monitor["metadata"]["namespace"] == (elsewhere or NAMESPACE)
+    operator = the_only(bodies, "Deployment")["spec"]["template"]
+    (watching,), (deciding,) = monitor["spec"]["template"]["spec"]["containers"], operator["spec"]["containers"]
+    door = next(body for body in of_kind(bodies, "Service") if body["metadata"]["name"] == "sterna-door")
+    url = f"http://sterna-door.{NAMESPACE}.svc:{door['spec']['ports'][0]['port']}"
+    assert f"--scheduler={url}" in watching["args"]
+    assert door["spec"]["selector"].items() <= operator["metadata"]["labels"].items()
+    assert "--monitor-port=9081" in deciding["args"]
+    assert "--port=9081" in watching["args"]
+    tokens = of_kind(bodies, "Secret")
+    assert {token["metadata"]["namespace"] for token in tokens} == {NAMESPACE, elsewhere or NAMESPACE}
+    assert len({token["data"]["token"] for token in tokens}) == 1
+    assert len(base64.b64decode(tokens[0]["data"]["token"])) >= SECRET_BYTES_MIN
+    for pod in (monitor["spec"]["template"]["spec"], operator["spec"]):
+        (mounted,) = [volume for volume in pod["volumes"] if volume["name"] == "token"]
+        assert mounted["secret"]["secretName"] == tokens[0]["metadata"]["name"]
+
+
+def test_without_the_monitor_there_is_no_door_and_no_secret():
+    bodies = objects(render())
+    assert of_kind(bodies, "DaemonSet", "Secret") == []
+    assert len(of_kind(bodies, "Service")) == 1
+    (operator,) = the_only(bodies, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert [arg for arg in operator["args"] if "door" in arg or "monitor" in arg or "token" in arg] == []
 
 
 def test_definitions_are_those_that_are_checked_in_and_are_kept_at_the_end():

@@ -72,6 +72,26 @@ def test_s6_the_token_is_where_it_is_needed_and_nowhere_else():
 
 
 @pytest.mark.parametrize(
+    ("logs", "root"),
+    [
+        pytest.param(False, [], id="by default"),
+        pytest.param(True, ["monitor: may be root"], id="output of pods belongs to root"),
+    ],
+)
+def test_s6_the_monitor_breaks_what_it_must_and_nothing_else(logs, root):
+    """The node's address, and two of its directories to read. Whoever does not want that leaves it off."""
+    bodies = objects(render({"monitor.enabled": True, "monitor.logs": logs}))
+    spec = the_only(bodies, "DaemonSet")["spec"]["template"]["spec"]
+    host = ["hostNetwork is set", "volume hostPath", "volume hostPath"]
+    assert sorted(breaches(spec)) == sorted([*host, "monitor: host port", *root])
+    (monitor,) = spec["containers"]
+    assert all(mount["readOnly"] is True for mount in monitor["volumeMounts"])
+    assert monitor["securityContext"]["readOnlyRootFilesystem"] is True
+    assert spec["automountServiceAccountToken"] is False
+    assert breaches(the_only(bodies, "Deployment")["spec"]["template"]["spec"]) == []
+
+
+@pytest.mark.parametrize(
     ("change", "breach"),
     [
         pytest.param({"hostNetwork": True}, "hostNetwork is set", id="the node's network"),

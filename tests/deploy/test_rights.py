@@ -48,6 +48,7 @@ ALLOWED = {
 }
 BINDING = {"pods/binding": "create"}
 NUDGE = {"pods": "patch"}
+MONITOR = {"sterna.dev/migrations": "create delete"}
 KUBESHARE = {"kubeshare.nthu/sharepods": "get list watch patch"}
 OWN = {"configmaps", "events", "leases"}  # in its own namespace, where it looks after other ones
 NAMED = {"leases": "sterna", "configmaps": "sterna-memory"}  # the only ones of their kind that it may change there
@@ -71,6 +72,7 @@ def _rights_of(name: str, verbs: str) -> Iterator[Right]:
         pytest.param({"binding": "binding"}, rights(ALLOWED, BINDING), id="binding needs one right more"),
         pytest.param({"nudge": True}, rights(ALLOWED, NUDGE), id="so does nudging"),
         pytest.param({"kubeshare": True}, rights(ALLOWED, KUBESHARE), id="SharePods are seen where that is asked for"),
+        pytest.param({"monitor.enabled": True}, rights(ALLOWED, MONITOR), id="whoever has a door takes requests there"),
         pytest.param({"watchNamespaces": ["research", "teaching"]}, rights(ALLOWED), id="in two namespaces"),
         pytest.param({"rbac.create": False}, set(), id="somebody else grants them"),
     ],
@@ -108,7 +110,7 @@ def test_s4_every_rule_says_why():
 
 
 def test_a_reason_for_an_unused_right_is_about_a_right_that_is_granted():
-    assert REASONED.keys() <= rights(ALLOWED, BINDING, NUDGE, KUBESHARE)
+    assert REASONED.keys() <= rights(ALLOWED, BINDING, NUDGE, KUBESHARE, MONITOR)
 
 
 def test_the_table_in_the_documentation_is_the_charts():

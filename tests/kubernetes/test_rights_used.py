@@ -1,6 +1,8 @@
 """What the operator is granted, it uses: a life in which everything happens, read from the API server's audit log."""
 
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -11,6 +13,7 @@ from tests.kubernetes.jobs import elasticjob, mpijob, pytorchjob, tfjob
 from tests.kubernetes.lab import Lab
 from tests.kubernetes.rights import USER
 from tests.kubernetes.sharepods import SharePods, install
+from tests.kubernetes.visiting import SECRET, Visitor
 
 
 def short_lived(text: str) -> str:
@@ -22,10 +25,19 @@ def short_lived(text: str) -> str:
     return yaml.safe_dump(body)
 
 
-def test_s4_no_right_is_granted_that_is_never_used(lab: Lab):
+def _phases(lab: Lab) -> set[str]:
+    found = lab.api.items(f"/apis/sterna.dev/v1alpha1/namespaces/{lab.namespace}/migrations")
+    return {str(move.get("status", {}).get("phase", "")) for move in found}
+
+
+def test_s4_no_right_is_granted_that_is_never_used(lab: Lab, tmp_path: Path):
     install(lab.plane)
     lab.nodes.add(2, gpus=2)
-    lab.start(binding="binding", nudge=True, kubeshare=True, elect=True, lease_s=3.0, renew_s=0.3, policy="tiresias")
+    token = tmp_path / "token"
+    token.write_text(SECRET)
+    everything: dict[str, Any] = {"binding": "binding", "nudge": True, "kubeshare": True, "policy": "tiresias"}
+    everything |= {"elect": True, "lease_s": 3.0, "renew_s": 0.3, "door_port": 0, "token_file": token}
+    visitor = Visitor(lab, lab.start(**everything))
     for kind, text, leader in (
         ("TFJob", tfjob("one"), "one-worker-0"),
         ("PyTorchJob", pytorchjob("two"), "two-worker-0"),
@@ -41,7 +53,7 @@ def test_s4_no_right_is_granted_that_is_never_used(lab: Lab):
             lab.until_rest()
         lab.nodes.exit(leader, 0)
         lab.until(partial(lab.gone, kind, name), f"{name} has gone")
-    lab.submit(tfjob("five", workers=(2, 2, 2)))
+    lab.submit(tfjob("five", workers=(2, 2, 2), cpu="1"))
     lab.until_pods("five", "five-ps-0", "five-worker-0", "five-worker-1")
     first = lab.pods("five")[-1]["metadata"]
     lab.api.delete(f"/api/v1/namespaces/{lab.namespace}/pods/{first['name']}", {"gracePeriodSeconds": 0})
@@ -50,6 +62,9 @@ def test_s4_no_right_is_granted_that_is_never_used(lab: Lab):
     move = {"apiVersion": "sterna.dev/v1alpha1", "kind": "Migration", "metadata": {"name": "away"}}
     lab.submit(yaml.safe_dump({**move, "spec": {"job": "no-such-job"}}))
     lab.until(lambda: lab.job("Migration", "away").get("status", {}).get("phase") == "Refused", "it is refused")
+    visitor.until_asked(lab.pods("five")[-1])
+    lab.until(lambda: _phases(lab) == {"Refused", "Succeeded"}, "what was asked for at the door is done")
+    lab.until_pods("five", "five-ps-0", "five-worker-0", "five-worker-1")
     lab.nodes.exit("five-worker-0", 0)
     lab.until_true("TFJob", "five", "Succeeded")
     SharePods(lab).create("urgent", high=True)

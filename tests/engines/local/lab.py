@@ -42,13 +42,14 @@ def manifest(
     spec: str = "",
     template: str = "",
     container: str = "",
+    annotations: dict[str, str] | None = None,
 ) -> str:
     """An ElasticJob. `spec`, `template` and `container` are further lines of YAML, in flow style."""
     limits = f"resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}," if gpus else ""
     return f"""
 apiVersion: sterna.dev/v1alpha1
 kind: ElasticJob
-metadata: {{name: {name}}}
+metadata: {{name: {name}, annotations: {json.dumps(annotations or {})}}}
 spec:
   workers: {{min: {workers[0]}, max: {workers[1]}}}
   {spec}

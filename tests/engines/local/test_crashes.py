@@ -43,6 +43,7 @@ class Fate:
 
     def __init__(self, at: int | None) -> None:
         self.at = at
+        self.at_word = ""  # at the next of these. Empty: at none
         self.seen: list[str] = []
         self.dead = False
 
@@ -50,7 +51,7 @@ class Fate:
         if self.dead:
             raise Crash
         self.seen.append(what)
-        if self.at is not None and len(self.seen) >= self.at:
+        if (self.at is not None and len(self.seen) >= self.at) or what == self.at_word:
             self.dead = True
             raise Crash
 
@@ -161,6 +162,34 @@ def test_r1_a_crash_between_any_two_effects_changes_nothing_in_the_end(seed, poi
         except BaseException:
             print(f"seed {seed}: crashed at {crashes}")  # noqa: T201
             raise
+        finally:
+            await swept(home)
+
+    asyncio.run(story())
+
+
+PREFERS_NODE_1 = """affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1,
+        preference: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1]}]}}]}}"""
+
+
+def test_a_move_that_was_half_decided_ends_where_it_was_to_go():
+    """The engine dies after it let go of the old place and before it took the new one, which the job likes less."""
+
+    async def story() -> None:
+        home, fate = fresh_home(), Fate(None)
+        try:
+            with suppress(Crash, BaseExceptionGroup):
+                async with running(config(home, nodes=2, gpus=2, on_commit=fate), stop_jobs=False) as engine:
+                    await engine.submit(manifest("a", ["sleep", "600"], template=PREFERS_NODE_1))
+                    assert (await engine.until_workers("a", 1))["nodes"] == ["node-1"]
+                    fate.at_word = "after commit: apply"
+                    await engine.scheduler.migrate("a", worker=None, to="node-2")
+                    await asyncio.wait({engine.running})
+            assert fate.dead
+            async with running(config(home, nodes=2, gpus=2)) as engine:
+                assert (await engine.until_workers("a", 1))["nodes"] == ["node-2"]
+                (move,) = await engine.scheduler.migrations("a")
+                assert (move["to"], move["warm"]) == ("node-2", False)
         finally:
             await swept(home)
 

@@ -17,6 +17,7 @@ def test_virtual_nodes_share_the_machine_and_have_gpus_in_name_only():
     assert [device.id for device in node.devices] == ["0", "1"]
     assert offers[0].virtual
     assert "shares this machine" in offers[0].limits
+    assert "its 1.5 CPUs together" in offers[0].limits
 
 
 def test_virtual_nodes_without_gpus_have_no_accelerator():

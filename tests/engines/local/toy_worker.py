@@ -1,13 +1,15 @@
 """A training program without the SDK: speaks the mailbox protocol with nothing but json and os, and trains nothing.
 
-    python -S toy_worker.py STEPS STEP_S [slow=SECONDS] [deaf] [mute] [fail_at=STEP] [trace=FILE]
+    python -S toy_worker.py STEPS STEP_S [slow=SECONDS] [deaf] [mute] [fail_at=STEP] [trace=FILE] [loss=RATE]
 
 `slow` is how long it takes to come up, `deaf` ignores SIGTERM, `mute` never attaches, `fail_at` exits with code 3 at a
 step when it gets there for the first time. Every step is appended to the trace: incarnation, rank, step and moment.
+With `loss` it tells of a loss that falls towards 1 at that rate, and of an accuracy that rises step by step.
 """
 
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -93,6 +95,8 @@ while step < steps:
     now = mono()
     status.setdefault("first_step_mono_s", now)
     status.update(step=step, units_done=float(step), last_step_mono_s=now, step_s=step_s)
+    if "loss" in options:
+        status["metrics"] = {"loss": 1 + math.exp(-float(options["loss"]) * step), "accuracy": 0.0001 * step}
     if "trace" in options:
         with open(options["trace"], "a") as trace:
             trace.write(f"{incarnation} {rank} {step} {now:.4f} {os.getpid()}\n")

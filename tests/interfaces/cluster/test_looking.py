@@ -15,7 +15,7 @@ def test_a_running_job_is_described_with_all_that_is_known(console, trained):
     table = console.answer("get", "jobs", "-o", "wide").splitlines()
     assert table[0].split() == [
         *("NAME", "STATUS", "WORKERS", "SCHEDULER", "WAITING", "RUNNING", "TOTAL", "SIZE", "GPUS", "PROGRESS"),
-        *("REASON", "NODES", "PRIORITY", "RESTARTS", "MIGRATIONS", "CHECKPOINT", "AGE"),
+        *("GROWTH", "REASON", "NODES", "PRIORITY", "RESTARTS", "MIGRATIONS", "CHECKPOINT", "AGE"),
     ]
     assert table[1].split()[:3] == ["mnist", "Running", "2"]
     assert "70%" in table[1]

@@ -157,6 +157,10 @@ class FakeScheduler:
     async def set_policy(self, policy: str, settings: Mapping[str, str]) -> Record:
         own = dict(settings)
         place, rate = own.pop("placement", None), own.pop("rateLimitSeconds", None)
+        moves, values = own.pop("rebalance", None), own.pop("rebalanceSettings", "")
+        if moves is not None:
+            settings_of = dict(line.split("=", 1) for line in values.splitlines())
+            self._policy |= {"rebalance": [] if moves == "none" else moves.split(","), "rebalanceSettings": settings_of}
         chosen = policy_named(policy, own)
         self._policy |= {"policy": chosen.name, "settings": own, "placement": place or chosen.placement}
         if rate is not None:

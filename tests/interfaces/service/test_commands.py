@@ -167,13 +167,16 @@ def test_lists_in_every_form(api, job_a):
     assert yaml.safe_load(answer("get", "job", "default/a", "-o", "yaml"))["id"] == "default/a"
     head, row = answer("get", "jobs", "-o", "wide").splitlines()
     assert head.split()[7:] == [
-        *("SIZE", "GPUS", "PROGRESS", "REASON", "NODES", "PRIORITY", "RESTARTS", "MIGRATIONS", "CHECKPOINT", "AGE")
+        *("SIZE", "GPUS", "PROGRESS", "GROWTH", "REASON", "NODES", "PRIORITY", "RESTARTS", "MIGRATIONS", "CHECKPOINT"),
+        "AGE",
     ]
-    assert row.split()[7:12] == ["2/1-2", "2", "42%", "NextInOrder", "node-1"]
+    assert row.split()[7:13] == ["2/1-2", "2", "42%", "-", "NextInOrder", "node-1"]
     assert answer("get", "nodes", "-o", "name") == "node-1\nnode-2\n"
     assert answer("get", "nodes").splitlines()[1].split() == ["node-1", "Ready", "2/2", "0/2", "0", "B/1", "GiB", "2"]
     assert json.loads(answer("get", "node", "node-2", "-o", "json"))["name"] == "node-2"
-    assert answer("get", "migrations").split() == ["ID", "JOB", "FROM", "TO", "PHASE", "REASON", "DOWNTIME", "AGE"]
+    assert answer("get", "migrations").split() == [
+        *("ID", "JOB", "FROM", "TO", "PHASE", "REASON", "DOWNTIME", "BENEFIT", "AGE")
+    ]
 
 
 def test_namespaces_are_kept_apart_and_shown_together(api):
@@ -233,6 +236,16 @@ def test_what_is_not_there_is_code_3(api, command, says):
         pytest.param("up --port 70000", "--port", id="a port that is none"),
         pytest.param("up --policy nope", "elastic-fifo", id="starting with an unknown policy"),
         pytest.param("up --set strict=true", "--policy beside it", id="a setting of nobody"),
+        pytest.param("up --rebalance spekon", "did you mean specon", id="starting with an unknown rebalancer"),
+        pytest.param("up --rebalance-set round-s=5", "--rebalance beside it", id="an option of no rebalancer"),
+        pytest.param("up --rebalance specon --rebalance-set rounds", "key=value", id="half an option of a rebalancer"),
+        pytest.param(
+            "up --rebalance none --rebalance-set judge.mode=raw --rebalance-set a=b", "a", id="nobody's option"
+        ),
+        pytest.param("up --rebalance specon --rebalance-set judge.mode=rough", "normalised", id="a judge that is none"),
+        pytest.param("up --door-port 70000", "--door-port", id="a door that is none"),
+        pytest.param("policy get --rebalance specon", "nothing after get", id="asking and setting a rebalancer"),
+        pytest.param("policy set --rebalance-set rounds", "key=value", id="half an option while it runs"),
         pytest.param("up --memory-per-node lots", "--memory-per-node", id="memory that is no size"),
     ],
 )
@@ -472,3 +485,13 @@ def test_on_a_terminal_top_is_redrawn_until_interrupted(api, job_a):
         reader.join(SOON_S)
     assert "".join(screen).count("2 nodes") >= 2
     assert "\x1b[" in "".join(screen)
+
+
+def test_rebalancers_are_set_beside_a_policy_or_alone(api):
+    answer("policy", "set", "las", "--set", "demote=jump", "--rebalance", "specon,imbalance")
+    text = answer("policy", "set", "--rebalance", "specon", "--rebalance-set", "specon.round-s=5")
+    assert "las" in text, "the policy stays"
+    assert "demote=jump" in text
+    assert "rebalance   specon (specon.round-s=5)" in text
+    assert "nobody" in answer("policy", "set", "--rebalance", "none")
+    assert json.loads(answer("policy", "get", "-o", "json"))["rebalance"] == []

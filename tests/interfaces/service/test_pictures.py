@@ -122,7 +122,8 @@ def test_the_picture_has_nodes_bars_progress_speed_and_reasons():
     lines = [line.split() for line in text.splitlines()]
     assert ["node-1", "aaaa············", "1/4", "0/4", "1"] in lines
     assert ["node-2", "················", "0/4", "0/4", "0", "drained"] in lines
-    assert ["a", "a", "Running", "1/1-4", "█" * 10 + "·" * 10, "50%", "10", "12.3", "1m15s", "NextInOrder"] in lines
+    bar = "█" * 10 + "·" * 10
+    assert ["a", "a", "Running", "1/1-4", bar, "50%", "10", "12.3", "1m15s", "-", "NextInOrder"] in lines
     assert text.index("Running") < text.index("Waiting")
     assert "needs 8 GPUs; 3 are free" in text
 

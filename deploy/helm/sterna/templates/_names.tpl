@@ -35,6 +35,31 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end }}
 
+{{/* What finds the monitors' pods. */}}
+{{- define "sterna.monitor.selector" -}}
+app.kubernetes.io/name: {{ include "sterna.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: monitor
+{{- end }}
+
+{{- define "sterna.monitor.namespace" -}}
+{{- default .Release.Namespace .Values.monitor.namespace -}}
+{{- end }}
+
+{{/* The installation's secret, as a file that only its reader may read. */}}
+{{- define "sterna.tokenMount" -}}
+- name: token
+  mountPath: /var/run/secrets/sterna
+  readOnly: true
+{{- end }}
+
+{{- define "sterna.tokenVolume" -}}
+- name: token
+  secret:
+    secretName: {{ .Values.monitor.tokenSecret.name }}
+    items: [{key: token, path: token}]
+{{- end }}
+
 {{- define "sterna.labels" -}}
 app.kubernetes.io/name: {{ include "sterna.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}

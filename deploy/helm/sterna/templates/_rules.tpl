@@ -27,6 +27,12 @@ from them.
 - apiGroups: [sterna.dev]
   resources: [migrations]
   verbs: [list, watch]
+{{- if .Values.monitor.enabled }}
+# the same for requests that come in by the door: each is made such an object, and one that was refused makes room for the next (monitor)
+- apiGroups: [sterna.dev]
+  resources: [migrations]
+  verbs: [create, delete]
+{{- end }}
 # where jobs stand: what is intended for them, conditions, counts
 - apiGroups: [kubeflow.org]
   resources: [tfjobs/status, pytorchjobs/status, mpijobs/status]
@@ -90,14 +96,14 @@ from them.
   resources: [leases]
   resourceNames: [sterna]
   verbs: [get, patch]
-# how to decide (sterna-config), and what a policy remembers when there is nothing yet
+# how to decide (sterna-config), and what is remembered and learned when there is nothing yet
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [list, watch, create]
-# what a policy remembers
+# what a policy remembers, and what was learned of how fast jobs train
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [sterna-memory]
+  resourceNames: [sterna-memory, sterna-knowledge]
   verbs: [get, patch]
 # say about itself what has no job, such as a configuration that cannot be used
 - apiGroups: [""]

@@ -14,7 +14,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from sterna.engines.door.door import Door
 from sterna.interfaces.api.bodies import Refused, body_of, flag, given, number, texts
+from sterna.interfaces.api.door_routes import door_routes
 from sterna.interfaces.api.doorkeeper import Doorkeeper, problem_response
 from sterna.interfaces.api.logs import Selection, log_stream
 from sterna.interfaces.api.port import Scheduler
@@ -38,16 +40,18 @@ class _Way(NamedTuple):
     handler: Handler
 
 
-def build_app(scheduler: Scheduler, *, token: str, stop: Stop) -> ASGIApp:
-    """The whole API on one scheduler, for whoever brings this token."""
-    return Doorkeeper(build_routes(scheduler, stop=stop), token=token)
+def build_app(scheduler: Scheduler, *, token: str, stop: Stop, door: Door | None = None) -> ASGIApp:
+    """The whole API on one scheduler, for whoever brings this token. `door`: what monitors ask, beside it."""
+    return Doorkeeper(build_routes(scheduler, stop=stop, door=door), token=token)
 
 
-def build_routes(scheduler: Scheduler, *, stop: Stop) -> ASGIApp:
+def build_routes(scheduler: Scheduler, *, stop: Stop, door: Door | None = None) -> ASGIApp:
     """The same without a door: for whoever is inside already."""
     ways = _ways(_Answers(scheduler, stop))
     paths = dict.fromkeys(way.path for way in ways)
     routes = [_route(path, [way for way in ways if way.path == path]) for path in paths]
+    if door is not None:
+        routes += door_routes(door)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False  # a path is right or wrong
     return app

@@ -30,7 +30,7 @@ class Refused(Exception):
 
 async def body_of(request: Request, shape: Mapping[str, type]) -> dict[str, Any]:
     """A JSON object whose fields have these types. Every field may be absent or null, and is None then."""
-    content = await _content(request)
+    content = await content_of(request)
     try:
         values = json.loads(content) if content.strip() else {}
     except (ValueError, RecursionError) as error:  # also bytes that are no UTF-8, and numbers without end
@@ -81,7 +81,7 @@ def flag(request: Request, name: str) -> bool:
     return text in ("1", "true")
 
 
-async def _content(request: Request) -> bytes:
+async def content_of(request: Request) -> bytes:
     """The body, read no further than it may be long and no longer than it may take."""
     size = request.headers.get("content-length", "0")
     if not size.isdigit() or len(size) > 18 or int(size) > BODY_BYTES_MAX:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sterna.engines.door.household import Household
 from sterna.interfaces.api.endpoint import Endpoint
 from sterna.interfaces.api.port import Scheduler
 from sterna.interfaces.api.server import serving
@@ -25,6 +26,7 @@ async def serve_until_told(
     home: Path,
     listener: socket.socket,
     ready: Callable[[Endpoint], Awaitable[None]],
+    household: Household | None = None,
 ) -> bool:
     """Whether training processes are to be left alive when the engine goes. `ready` is called once it answers."""
     told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -34,7 +36,7 @@ async def serve_until_told(
             told.set_result(leave_jobs)
 
     with _signals(stop):
-        async with serving(scheduler, home=home, listener=listener, stop=stop) as endpoint:
+        async with serving(scheduler, home=home, listener=listener, stop=stop, household=household) as endpoint:
             await ready(endpoint)
             return await told
 

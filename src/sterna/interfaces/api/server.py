@@ -15,6 +15,8 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from sterna.engines.door.door import Door
+from sterna.engines.door.household import Household
 from sterna.interfaces.api.app import Stop, build_app
 from sterna.interfaces.api.endpoint import Endpoint, announce, own_token, prepare_home, withdraw
 from sterna.interfaces.api.port import Scheduler
@@ -26,10 +28,19 @@ _STOPS_WITHIN_S = 5.0
 
 
 @asynccontextmanager
-async def serving(scheduler: Scheduler, *, home: Path, listener: socket.socket, stop: Stop) -> AsyncIterator[Endpoint]:
+async def serving(
+    scheduler: Scheduler,
+    *,
+    home: Path,
+    listener: socket.socket,
+    stop: Stop,
+    household: Household | None = None,  # what the door opens onto. None: there is no door
+) -> AsyncIterator[Endpoint]:
     """Answer requests for as long as the block runs."""
     prepare_home(home)
-    app = build_app(scheduler, token=own_token(home), stop=stop)
+    token = own_token(home)
+    door = None if household is None else Door(household, lambda: (token,))
+    app = build_app(scheduler, token=token, stop=stop, door=door)
     host, port = listener.getsockname()
     endpoint = Endpoint(host, port, os.getpid())
     server = _Server(

@@ -90,6 +90,12 @@ def split_list(lists: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(part.strip() for words in lists for part in words.split(",") if part.strip()))
 
 
+def rebalancer_names(words: str | None) -> list[str]:
+    """From `specon,drain`; `none` and nothing are nobody. Whether there are such ones, the registry says."""
+    names = [] if words is None else split_list([words])
+    return [] if names == ["none"] else names
+
+
 def _split(words: str) -> list[str]:
     parts: list[str] = []
     for part in (part.strip() for part in words.split(",")):

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from sterna.interfaces.cli.options import Settings, TextOutput, policy_names
+from sterna.interfaces.cli.options import Rebalance, RebalanceSettings, Settings, TextOutput, policy_names
 
 _EPILOG = """\b
 Examples:
   sterna decide --snapshot cluster.json --policy afs-l
   sterna decide --snapshot cluster.yaml --policy dragon --set starve-after-s=60 -o json
+  sterna decide --snapshot cluster.json --policy fifo --rebalance specon,drain --rebalance-set specon.round-s=60
   sterna decide --schema > snapshot.schema.json
 \b
 The same snapshot, policy and options always give the same answer, byte for byte: this is also how a decision
@@ -30,6 +31,8 @@ def decide(
     placement: Annotated[
         str | None, typer.Option("--placement", help="Where workers go. Default: the policy's own.")
     ] = None,
+    rebalance: Rebalance = None,
+    rebalance_set: RebalanceSettings = [],  # noqa: B006 - typer copies it
     output: Annotated[TextOutput, typer.Option("--output", "-o", help="For people: text. For programs: json.")] = (
         TextOutput.TEXT
     ),
@@ -37,7 +40,8 @@ def decide(
 ) -> None:
     """Ask what a policy would do with a cluster, and why.
 
-    Says how many workers each job gets, where, and in which order things would happen. Nothing is carried out.
+    Says how many workers each job gets, where, and in which order things would happen; with --rebalance also what
+    those rebalancers looked at and why they move it or not. Nothing is carried out.
     """
     if schema:
         _print_schema()
@@ -45,17 +49,33 @@ def decide(
     if snapshot is None or policy is None:
         missing = "--snapshot" if snapshot is None else "--policy"
         raise typer.BadParameter("is needed, unless --schema is given", param_hint=missing)
-    _answer(snapshot, policy, set_, placement, output)
+    _answer(snapshot, policy, set_, placement, output, rebalance=rebalance, rebalance_set=rebalance_set)
 
 
-def _answer(snapshot: str, policy: str, set_: list[str], placement: str | None, output: TextOutput) -> None:
+def _answer(
+    snapshot: str,
+    policy: str,
+    set_: list[str],
+    placement: str | None,
+    output: TextOutput,
+    *,
+    rebalance: str | None,
+    rebalance_set: list[str],
+) -> None:
     from sterna.compose import decide_file
-    from sterna.interfaces.cli.choices import settings
+    from sterna.interfaces.cli.choices import rebalancer_names, settings
     from sterna.interfaces.cli.terminal import strong
     from sterna.interfaces.reports.decision import decision_text
     from sterna.wire.decision_file import decision_record
 
-    view, decision = decide_file(snapshot, policy=policy, settings=settings(set_), placement=placement)
+    view, decision = decide_file(
+        snapshot,
+        policy=policy,
+        settings=settings(set_),
+        placement=placement,
+        rebalance=rebalancer_names(rebalance),
+        rebalance_settings=settings(rebalance_set, flag="--rebalance-set"),
+    )
     if output is TextOutput.JSON:
         typer.echo(json.dumps(decision_record(view, decision), indent=2))
     else:

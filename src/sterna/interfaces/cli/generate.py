@@ -11,12 +11,15 @@ Examples:
   sterna generate --pattern diurnal --jobs 500 --seed 7 --file week.csv
   sterna generate --jobs 20
 \b
-The same pattern, number and seed always give the same file.
+The same pattern, number and seed always give the same file. The pattern specon makes jobs like those of SpeCon's
+experiment, which request nothing and compete for CPU: for `sterna simulate --contention cpu`.
 """
 
 
 def generate(
-    pattern: Annotated[str, typer.Option("--pattern", help="How jobs arrive: poisson, bursty or diurnal.")] = "poisson",
+    pattern: Annotated[
+        str, typer.Option("--pattern", help="How jobs arrive: poisson, bursty or diurnal; or specon.")
+    ] = ("poisson"),
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many jobs.")] = 120,
     seed: Annotated[int, typer.Option("--seed", help="For everything that is drawn by lot.")] = 0,
     file: Annotated[str, typer.Option("--file", "-f", metavar="FILE", help="Where to; - for standard output.")] = "-",

@@ -34,8 +34,8 @@ Examples:
   sterna get nodes -w
   sterna get migrations -o json | jq '.[].downtimeSeconds'
 \b
-Columns of jobs: NAME STATUS WORKERS SCHEDULER WAITING RUNNING TOTAL; -o wide adds size, GPUs, progress, reason, nodes,
-priority, restarts, migrations, checkpoint and age.
+Columns of jobs: NAME STATUS WORKERS SCHEDULER WAITING RUNNING TOTAL; -o wide adds size, GPUs, progress, growth, reason,
+nodes, priority, restarts, migrations, checkpoint and age.
 """
 _KINDS = ("jobs", "nodes", "migrations")
 _LOOK_AGAIN_S = 2.0

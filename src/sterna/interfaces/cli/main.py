@@ -23,12 +23,15 @@ from sterna.interfaces.cli import (
     logs,
     migrate,
     models,
+    monitor,
     nodes,
     operator,
     policies,
     policy,
+    rebalancers,
     replay,
     scale,
+    scenario,
     simulate,
     submit,
     suspension,
@@ -103,13 +106,14 @@ def sterna(
 
 _ENGINE = (up, down, submit, get, describe, logs, events, explain, top, wait, demo)  # in the order that help lists them
 _CHANGES = (scale, migrate, nodes, suspension, delete, policy)
-_CORE = (operator, decide, simulate, compare, replay, generate, policies, models, traces, crds)
+_CORE = (operator, monitor, decide, simulate, compare, scenario, replay, generate)
+_LISTS = (policies, rebalancers, models, traces, crds)
 for _module in (*_ENGINE, *_CHANGES):
     _module.add_to(cli)
 for _command in cli.registered_commands:
     assert _command.callback is not None
     _command.callback = with_engine(_command.callback)
-for _module in _CORE:
+for _module in (*_CORE, *_LISTS):
     _module.add_to(cli)
 
 

@@ -1,18 +1,17 @@
 """`sterna operator`: look after the jobs of a Kubernetes cluster."""
 
-import json
-import logging
 import os
 import socket
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sterna.interfaces.cli.choices import settings
-from sterna.interfaces.cli.options import Settings, policy_names, seconds, taking
+from sterna.interfaces.cli.choices import rebalancer_names, settings
+from sterna.interfaces.cli.daemon_log import LogForm, log_to_stderr
+from sterna.interfaces.cli.options import Rebalance, RebalanceSettings, Settings, policy_names, seconds, taking
 from sterna.model.errors import InvalidRequest
 
 _EPILOG = """\b
@@ -21,11 +20,13 @@ Examples:
   sterna operator --kubeconfig admin.conf --no-leader-elect --policy afs-l
   sterna operator --namespace sterna-system --watch-namespace team-a --watch-namespace team-b
   sterna operator --policy las --set demote=jump --rate-limit 30s
+  sterna operator --rebalance specon --token-file token --door-address 0.0.0.0 --monitor-port 8081
 \b
 Inside a pod the service account is used; elsewhere --kubeconfig, else KUBECONFIG, else ~/.kube/config.
-The ConfigMap sterna-config in the operator's namespace goes over --policy, --set, --placement, --rate-limit and
---starving-after while the operator runs: keys policy, settings (one name=value a line), placement, rateLimitSeconds,
-starvingAfterSeconds. What cannot be used there changes nothing, and an event on the ConfigMap says why.
+The ConfigMap sterna-config in the operator's namespace goes over --policy, --set, --placement, --rate-limit,
+--starving-after and --rebalance while the operator runs: keys policy, settings (one name=value a line), placement,
+rateLimitSeconds, starvingAfterSeconds, rebalance (NAME,...), rebalanceSettings (as settings). What cannot be used there
+changes nothing, and an event on the ConfigMap says why.
 SIGTERM gives the Lease back and ends the operator; jobs run on, and the next leader finds everything in their status.
 Environment: POD_NAME names this replica in the Lease, CUSTOM_CLUSTER_DOMAIN is appended to the names of services.
 """
@@ -35,11 +36,6 @@ class BindingChoice(StrEnum):
     NODE_NAME = "node-name"
     BINDING = "binding"
     NONE = "none"
-
-
-class LogForm(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +111,31 @@ class OperatorOptions:
     health_port: Annotated[
         int | None, typer.Option("--health-port", min=0, max=65535, help="Default: probes are not answered.")
     ] = None
+    rebalance: Rebalance = None
+    rebalance_set: RebalanceSettings = field(default_factory=list)
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            *("--token-file", "--door-token-file"),
+            metavar="FILE",
+            help="The installation's secret. With it POST /migrate, GET /cluster-info and POST /reports are answered.",
+        ),
+    ] = None
+    door_address: Annotated[
+        str | None,
+        typer.Option("--door-address", help="Where the door is; 0.0.0.0 inside a pod. Default: 127.0.0.1."),
+    ] = None
+    door_port: Annotated[
+        int | None, typer.Option("--door-port", min=0, max=65535, help="Default: 8769, where there is a token.")
+    ] = None
+    monitor_port: Annotated[
+        int | None,
+        typer.Option("--monitor-port", min=1, max=65535, help="Tell pods that `sterna monitor` listens there."),
+    ] = None
+    distribution_csv: Annotated[
+        Path | None,
+        typer.Option("--distribution-csv", metavar="FILE", help="What rebalancers looked at, in SpeCon's columns."),
+    ] = None
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info"
     log_form: Annotated[
         LogForm, typer.Option("--log-format", help="text for people, json for programs; on standard error.")
@@ -133,9 +154,10 @@ def operator(run: OperatorOptions) -> None:
     _require_extra()
     from sterna.compose import run_operator
 
-    _log_to_stderr(run.log_level, run.log_form)
+    log_to_stderr(run.log_level, run.log_form)
     if run.set_ and run.policy is None:
         raise InvalidRequest(field="--set", value=run.set_[0], expected="--policy beside it, whose option it is")
+    _require_token(run)
     asyncio.run(
         run_operator(
             kubeconfig=run.kubeconfig,
@@ -159,8 +181,32 @@ def operator(run: OperatorOptions) -> None:
             in_flight=run.in_flight,
             health_host=run.health_host,
             health_port=run.health_port,
+            rebalance=tuple(rebalancer_names(run.rebalance)),
+            rebalance_settings=settings(run.rebalance_set, flag="--rebalance-set"),
+            token_file=run.token_file,
+            door_host=run.door_address,
+            door_port=_door_port(run),
+            monitor_port=run.monitor_port,
+            distribution_file=run.distribution_csv,
         )
     )
+
+
+def _require_token(run: OperatorOptions) -> None:
+    """Nothing that moves work, or believes reports, is ever open to whoever finds its address."""
+    if run.token_file is not None:
+        return
+    asked = {"--door-address": run.door_address, "--door-port": run.door_port, "--monitor-port": run.monitor_port}
+    for option, value in asked.items():
+        if value is not None:
+            expected = "--token-file beside it: nobody comes in, or reports, without the installation's secret"
+            raise InvalidRequest(field=option, value=value, expected=expected)
+
+
+def _door_port(run: OperatorOptions) -> int | None:
+    from sterna.engines.door import PORT
+
+    return None if run.token_file is None else PORT if run.door_port is None else run.door_port
 
 
 def _require_extra() -> None:
@@ -170,53 +216,6 @@ def _require_extra() -> None:
     except ImportError as error:
         expected = f"it to be installed: pip install 'sterna[kubernetes]' ({error.name} is missing)"
         raise InvalidRequest(field="the extra", value="kubernetes", expected=expected) from None
-
-
-# -- logs -------------------------------------------------------------------------------------------------------------
-
-_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-class _Keys(logging.Formatter):
-    """A fixed phrase, and then what it is about: `cycle actions=3 took_s=0.012`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = super().format(record)
-        keys = " ".join(f"{key}={_shown(value)}" for key, value in _extras(record).items())
-        head, newline, rest = line.partition("\n")
-        return (f"{head} {keys}" if keys else head) + newline + rest
-
-
-class _Json(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        said = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **_extras(record),
-        }
-        if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=str)
-
-
-def _extras(record: logging.LogRecord) -> dict[str, Any]:
-    return {key: value for key, value in vars(record).items() if key not in _PLAIN}
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return json.dumps(text) if not text or any(sign in text for sign in ' "=\n') else text
-
-
-def _log_to_stderr(level: str, form: LogForm) -> None:
-    levels = logging.getLevelNamesMapping()
-    if level.upper() not in levels:
-        raise InvalidRequest(field="--log-level", value=level, expected="debug, info, warning or error")
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Json() if form is LogForm.JSON else _Keys("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=levels[level.upper()])
 
 
 def add_to(cli: typer.Typer) -> None:

@@ -59,6 +59,25 @@ Settings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="An option of the policy; may be given again.", show_default=False),
 ]
 
+Rebalance = Annotated[
+    str | None,
+    typer.Option(
+        "--rebalance",
+        metavar="NAME,...",
+        help="Who moves work beyond what placement does: specon, imbalance, ... or none. Default: as it was.",
+        show_default=False,
+    ),
+]
+RebalanceSettings = Annotated[
+    list[str],
+    typer.Option(
+        "--rebalance-set",
+        metavar="KEY=VALUE",
+        help="An option of a rebalancer, or judge.KEY of how growth is judged; may be given again.",
+        show_default=False,
+    ),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
@@ -68,7 +87,11 @@ class RunOptions:
         str | None, typer.Option("--format", help="Trace format; `sterna traces` lists all. Default: by its columns.")
     ] = None
     nodes: Annotated[int, typer.Option("--nodes", min=1, help="Nodes in the cluster.")] = 16
-    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=1, help="GPUs in each node.")] = 4
+    gpus_per_node: Annotated[int, typer.Option("--gpus-per-node", min=0, help="GPUs in each node.")] = 4
+    cpus_per_node: Annotated[int, typer.Option("--cpus-per-node", min=1, help="CPUs in each node.")] = 128
+    memory_per_node: Annotated[
+        int, typer.Option("--memory-per-node", metavar="GIB", min=1, help="Memory of each node in GiB.")
+    ] = 1024
     cluster: Annotated[
         str | None,
         typer.Option("--cluster", metavar="FILE", help="Nodes from a file instead of --nodes and --gpus-per-node."),
@@ -112,7 +135,20 @@ class RunOptions:
         typer.Option("--rate-limit", metavar="TIME", parser=seconds, help="Least time between two decisions."),
     ] = None
     placement: Annotated[
-        str | None, typer.Option("--placement", help="Where workers go: packed, count, ... Default: the policy's own.")
+        str | None,
+        typer.Option("--placement", help="Where workers go: packed, spread, count, ... Default: the policy's own."),
+    ] = None
+    contention: Annotated[
+        str,
+        typer.Option(
+            "--contention", help="none, or cpu: containers on a node share its CPU, so neighbours slow each other down."
+        ),
+    ] = "none"
+    rebalance: Rebalance = None
+    rebalance_set: RebalanceSettings = field(default_factory=list)
+    pin: Annotated[
+        str | None,
+        typer.Option("--pin", metavar="FILE", help="Start jobs where this file says; --save-pins writes one."),
     ] = None
     estimates: Annotated[
         str,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sterna.interfaces.cli.choices import PolicyChoice, settings, trace_path
+from sterna.interfaces.cli.choices import PolicyChoice, rebalancer_names, settings, trace_path
 from sterna.interfaces.cli.options import RunOptions
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def simulation_request(
         format=run.format,
         nodes=run.nodes,
         gpus_per_node=run.gpus_per_node,
+        cpus_per_node=run.cpus_per_node,
+        memory_gib_per_node=run.memory_per_node,
         cluster=run.cluster,
         model=run.model,
         model_settings=settings(run.model_set, flag="--model-set"),
@@ -39,6 +41,10 @@ def simulation_request(
         grace_s=run.grace,
         whole_seconds=run.whole_seconds,
         foretells_again=run.foretell_again,
+        contention=run.contention,
+        rebalance=tuple(rebalancer_names(run.rebalance)),
+        rebalance_settings=settings(run.rebalance_set, flag="--rebalance-set"),
+        pin=run.pin,
         node_events=run.node_events,
         serving=run.serving,
         seed=run.seed,
@@ -57,6 +63,10 @@ def described(run: RunOptions) -> list[tuple[str, str]]:
         ("rounds", None if run.interval is None else f"every {run.interval:g} s"),
         ("rate limit", None if run.rate_limit is None else f"{run.rate_limit:g} s"),
         ("placement", run.placement),
+        ("contention", None if run.contention == "none" else run.contention),
+        ("rebalancing", run.rebalance),
+        ("rebalancing options", ", ".join(run.rebalance_set)),
+        ("pinned to", run.pin),
         ("estimates", run.estimates),
         ("node events", run.node_events),
         ("serving pods", run.serving),

@@ -16,6 +16,8 @@ Examples:
   sterna simulate --generate bursty --jobs 200 --policy elastic-fifo --rescale-cost 90s -o json
   sterna simulate --trace poisson-120 -p las --set demote=jump --placement count -o csv
   sterna simulate --trace poisson-120 --policy dragon --journal run.jsonl
+  sterna simulate -t specon-50 -p fifo --nodes 4 --gpus-per-node 0 --cpus-per-node 8 --contention cpu \\
+      --placement spread --rebalance specon --migrate-cost 6s --distribution distribution.csv
 """
 
 
@@ -28,7 +30,7 @@ def simulate(
         typer.Option("--trace", "-t", metavar="FILE", help="The jobs: a file, or a shipped trace by name."),
     ] = None,
     generate: Annotated[
-        str | None, typer.Option("--generate", help="Make up the jobs instead: poisson, bursty or diurnal.")
+        str | None, typer.Option("--generate", help="Make up the jobs instead: poisson, bursty, diurnal or specon.")
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many jobs to make up.")] = 120,
     set_: Settings = [],  # noqa: B006 - typer copies it
@@ -45,6 +47,14 @@ def simulate(
         str | None,
         typer.Option("--journal", metavar="FILE", help="Also write everything seen and decided, for `sterna replay`."),
     ] = None,
+    save_pins: Annotated[
+        str | None,
+        typer.Option("--save-pins", metavar="FILE", help="Also write where every job started, for --pin."),
+    ] = None,
+    distribution: Annotated[
+        str | None,
+        typer.Option("--distribution", metavar="FILE", help="Also write what rebalancers looked at, as SpeCon does."),
+    ] = None,
 ) -> None:
     """Replay a trace under one policy.
 
@@ -52,11 +62,18 @@ def simulate(
 
     Times are seconds unless they carry a unit: 90, 90s, 1.5m, 2h.
     """
-    from sterna.compose import run_simulation, text_journal
+    from sterna.compose import pins_of, run_simulation, text_journal
     from sterna.interfaces.cli.requests import described, simulation_request
     from sterna.interfaces.reports.findings import finding, unfinished
     from sterna.interfaces.reports.page import report_page
-    from sterna.interfaces.reports.tables import records_csv, simulation_json, summaries_csv, summary_card
+    from sterna.interfaces.reports.tables import (
+        distribution_csv,
+        records_csv,
+        simulation_json,
+        summaries_csv,
+        summary_card,
+    )
+    from sterna.wire.traces.pins import dump_pins
 
     choice = PolicyChoice(policy, tuple(settings(set_).items()))
     request = simulation_request(choice, run, trace=trace, generate=generate, jobs=jobs)
@@ -76,6 +93,10 @@ def simulate(
             typer.echo(summaries_csv([result.summary()]), nl=False)
     if records:
         write_file(records, records_csv(result.records))
+    if save_pins:
+        write_file(save_pins, dump_pins(pins_of(result)))
+    if distribution:
+        write_file(distribution, distribution_csv(result.considered))
     if report:
         took_s = time.monotonic() - begun_s
         found = finding(result, name=choice.label, options=choice.options_used(), problems=problems, took_s=took_s)

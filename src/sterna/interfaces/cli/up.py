@@ -1,5 +1,7 @@
 """`sterna up`: start the engine of this machine."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sterna.interfaces.cli.asking import Home, Quiet, say
-from sterna.interfaces.cli.choices import settings
-from sterna.interfaces.cli.options import Settings, policy_names, seconds, taking
+from sterna.interfaces.cli.choices import settings, split_list
+from sterna.interfaces.cli.options import Rebalance, RebalanceSettings, Settings, policy_names, seconds, taking
 from sterna.model.errors import Conflict, InvalidRequest, SternaError
 
 if TYPE_CHECKING:
     import socket
 
+    from sterna.engines.local.service import LocalScheduler
     from sterna.interfaces.api.endpoint import Endpoint
     from sterna.interfaces.api.port import Scheduler
 
@@ -23,9 +26,11 @@ Examples:
   sterna up --detach
   sterna up --nodes 3 --gpus-per-node 2
   sterna up --policy afs-l --rate-limit 10s
+  sterna up --nodes 2 --cpus-per-node 1 --rebalance specon
 \b
 Without --nodes there is one node: this machine with its CPUs, memory and GPUs. Virtual nodes share the machine and
-are for trying things out: their GPUs are names only.
+are for trying things out: their GPUs are names only. With --cpus-per-node the workers of a node have its CPUs together
+and no more.
 Ctrl-C, or `sterna down`, stops jobs at a committed step; they go on at the next start. If the engine is killed,
 training goes on, and the next start finds it.
 """
@@ -63,6 +68,21 @@ class UpOptions:
     rate_limit: Annotated[
         float | None,
         typer.Option("--rate-limit", metavar="TIME", parser=seconds, help="Least time between two decisions."),
+    ] = None
+    rebalance: Rebalance = None
+    rebalance_set: RebalanceSettings = field(default_factory=list)
+    monitor: Annotated[
+        bool,
+        typer.Option("--monitor/--no-monitor", help="Take evaluations by HTTP, and from logs and CSV files."),
+    ] = True
+    door_port: Annotated[
+        int | None,
+        typer.Option(
+            "--door-port",
+            min=0,
+            max=65535,
+            help="Also answer /migrate, /cluster-info and /reports there, as container-migration does at 8769.",
+        ),
     ] = None
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Of the API on 127.0.0.1. 0: any that is free.")
@@ -103,16 +123,20 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
     import logging
 
     from sterna.compose import run_local
+    from sterna.interfaces.api.endpoint import own_token
     from sterna.interfaces.api.lifetime import serve_until_told
     from sterna.model.quantities import memory_bytes
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
 
-    async def serve(scheduler: "Scheduler") -> bool:
+    async def serve(scheduler: "LocalScheduler") -> bool:
         async def ready(endpoint: "Endpoint") -> None:
             say(await _announcement(scheduler, endpoint, home), quiet=run.quiet)
 
-        return await serve_until_told(scheduler, home=home, listener=listener, ready=ready)
+        async with _door(scheduler, home, run.door_port):
+            return await serve_until_told(
+                scheduler, home=home, listener=listener, ready=ready, household=scheduler.household
+            )
 
     memory = run.memory_per_node
     asyncio.run(
@@ -127,8 +151,39 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
             settings=settings(run.set_),
             placement=run.placement,
             rate_limit_s=run.rate_limit,
+            rebalance=_rebalancers(run),
+            rebalance_settings=settings(run.rebalance_set, flag="--rebalance-set"),
+            monitor_secret=own_token(home) if run.monitor else None,
         )
     )
+
+
+@asynccontextmanager
+async def _door(scheduler: "LocalScheduler", home: Path, port: int | None) -> AsyncIterator[None]:
+    """The scheduler's door on a port of loopback of its own, where one was asked for."""
+    if port is None:
+        yield
+        return
+    import asyncio
+
+    from sterna.engines.door.door import Door
+    from sterna.engines.door.serving import serve_door
+    from sterna.interfaces.api.endpoint import own_token
+
+    token, opened = own_token(home), asyncio.Event()
+    door = Door(scheduler.household, lambda: (token,))
+    task = asyncio.create_task(serve_door(door, host="127.0.0.1", port=port, told=lambda _: opened.set()))
+    waiting = asyncio.create_task(opened.wait())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if task.done() and (error := task.exception()) is not None:
+            why = (getattr(error, "strerror", None) or str(error)).lower()
+            raise InvalidRequest(field="--door-port", value=port, expected=f"a free port ({why})") from None
+        yield
+    finally:
+        for each in (task, waiting):
+            each.cancel()
+        await asyncio.gather(task, waiting, return_exceptions=True)
 
 
 async def _announcement(scheduler: "Scheduler", endpoint: "Endpoint", home: Path) -> str:
@@ -136,6 +191,12 @@ async def _announcement(scheduler: "Scheduler", endpoint: "Endpoint", home: Path
 
     health, nodes, policy = await scheduler.health(), await scheduler.nodes(), await scheduler.policy()
     return announcement_text(health, nodes, policy, url=endpoint.url, home=str(home))
+
+
+def _rebalancers(run: UpOptions) -> tuple[str, ...] | None:
+    """None: as they were set last."""
+    names = None if run.rebalance is None else split_list([run.rebalance])
+    return None if names is None else () if names == ["none"] else tuple(names)
 
 
 def _virtual_nodes(run: UpOptions) -> int | None:
@@ -157,6 +218,14 @@ def _require_consistent(run: UpOptions) -> None:
         from sterna.policies.registry import policy
 
         policy(run.policy, chosen)
+    names, moving = _rebalancers(run), settings(run.rebalance_set, flag="--rebalance-set")
+    if names is None and moving:
+        expected = "--rebalance beside it, whose option it is"
+        raise InvalidRequest(field="--rebalance-set", value=run.rebalance_set[0], expected=expected)
+    if names is not None:
+        from sterna.engines.local.rules import require_rebalancers
+
+        require_rebalancers(names, moving)
 
 
 def _require_alone(home: Path) -> None:
@@ -182,11 +251,15 @@ def _arguments(run: UpOptions, home: Path) -> list[str]:
         "--policy": run.policy,
         "--placement": run.placement,
         "--rate-limit": run.rate_limit,
+        "--rebalance": run.rebalance,
+        "--door-port": run.door_port,
         "--port": run.port,
         "--home": home,
     }
     said = [word for name, value in pairs.items() if value is not None for word in (name, str(value))]
-    return [*said, *(word for setting in run.set_ for word in ("--set", setting))]
+    said += [word for setting in run.set_ for word in ("--set", setting)]
+    said += [word for setting in run.rebalance_set for word in ("--rebalance-set", setting)]
+    return said if run.monitor else [*said, "--no-monitor"]
 
 
 def add_to(cli: typer.Typer) -> None:

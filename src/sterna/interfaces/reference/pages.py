@@ -7,8 +7,10 @@ from typing import Any
 from sterna.interfaces.reference.blocks import filled, table
 from sterna.interfaces.reference.commands import commands_page
 from sterna.interfaces.reports.policies import policy_facts
+from sterna.interfaces.reports.rebalancers import common_facts, rebalancer_facts
 from sterna.model.lifecycle import FINISHED, TRANSITIONS, Phase
 from sterna.model.why import Because, Why
+from sterna.placement.rebalancers.registry import REBALANCERS
 from sterna.policies.registry import ENTRIES, PolicyEntry
 
 _NOTE = "<!-- Written by `python -m sterna.interfaces.reference docs`; edit the code instead. -->\n\n"
@@ -19,6 +21,7 @@ def generated(docs: Path) -> dict[Path, str]:
     pages = {
         docs / "reference" / "commands.md": _NOTE + commands_page(),
         docs / "reference" / "policies.md": _NOTE + _policies_page(),
+        docs / "reference" / "rebalancers.md": _NOTE + _rebalancers_page(),
         docs / "reference" / "reasons.md": _NOTE + _reasons_page(),
         docs / "reference" / "lifecycle.md": _NOTE + _lifecycle_page(),
         docs / "reference" / "snapshot.schema.json": _schema(),
@@ -35,7 +38,10 @@ def generated(docs: Path) -> dict[Path, str]:
 
 def options_table(entry: PolicyEntry) -> str:
     """For `--set`. Policies without options say so."""
-    options: list[dict[str, Any]] = policy_facts(entry)["options"]
+    return _options(policy_facts(entry)["options"])
+
+
+def _options(options: list[dict[str, Any]]) -> str:
     if not options:
         return "None."
     rows = [(f"`{one['name']}`", one["default"] or "(empty)", one["values"], one["doc"]) for one in options]
@@ -59,6 +65,18 @@ def _policies_page() -> str:
     for entry in ENTRIES:
         also = f" Also called: {', '.join(entry.aliases)}." if entry.aliases else ""
         parts += [f"## {entry.name}", f"{entry.summary}.{also} Placement: `{entry.placement}`.", options_table(entry)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rebalancers_page() -> str:
+    words = (
+        "Set with `--rebalance-set key=value`; the part before the dot may be left out where no other has the option."
+    )
+    parts = ["# Rebalancers and their options", words]
+    for entry in REBALANCERS:
+        own = [option for option in rebalancer_facts(entry)["options"] if option not in common_facts()]
+        parts += [f"## {entry.name}", f"{entry.summary}.".capitalize(), _options(own)]
+    parts += ["## All of them", "The budget of moves and the cost model.", _options(common_facts())]
     return "\n\n".join(parts) + "\n"
 
 

@@ -19,6 +19,7 @@ def announcement_text(health: Record, nodes: Sequence[Record], policy: Record, *
         ("home", home),
         ("nodes", _nodes(nodes)),
         ("policy", _policy(policy)),
+        ("rebalance", _rebalance(policy)),
         *(("limits" if first else "", line) for first, line in _limits(health, nodes)),
         ("jobs", _jobs(health.get("jobs") or {})),
         ("problem", one_line(health.get("problem") or "")),
@@ -47,6 +48,13 @@ def _policy(policy: Record) -> str:
     if policy.get("rateLimitSeconds"):
         words.append(f"at most one decision in {policy['rateLimitSeconds']:g} s")
     return ", ".join(words)
+
+
+def _rebalance(policy: Record) -> str:
+    """Who moves work; empty where nobody does."""
+    settings = [f"{key}={value}" for key, value in sorted((policy.get("rebalanceSettings") or {}).items())]
+    names = list(policy.get("rebalance") or ())
+    return ", ".join([*names, *settings]) if names else ""
 
 
 def _limits(health: Record, nodes: Sequence[Record]) -> list[tuple[bool, str]]:

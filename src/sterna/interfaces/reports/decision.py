@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sterna.interfaces.reports.grid import Emphasis, aligned
+from sterna.model.considering import ConsideredMove
 from sterna.model.jobs import Job, Role, Worker
 from sterna.model.plan import Action, Decision, Grow
 from sterna.model.snapshot import Snapshot
@@ -19,6 +20,9 @@ def decision_text(view: Snapshot, decision: Decision, *, policy: str, strong: Em
         aligned(("job", "now", "granted", "will be", "where", "why"), rows, left=6, strong=strong),
         _plan(view, decision, strong),
     ]
+    if decision.considered:
+        rows = [_looked_at(move) for move in decision.considered]
+        parts.append(aligned(("rebalancer", "worker", "on", "to", "why"), rows, left=5, strong=strong))
     if decision.wake_s is not None:
         parts.append(f"Look again at {decision.wake_s:g} s at the latest.")
     return "\n\n".join(parts)
@@ -32,6 +36,13 @@ def _row(job: Job, decision: Decision, reasons: Reasons) -> tuple[str, ...]:
     words = f"{because.why}: {because.sentence}"
     sizes = (str(job.size), str(grant.workers if grant else 0), str(_elastic(wanted)))
     return (job.id, *sizes, _where(wanted, job) or "-", words)
+
+
+def _looked_at(move: ConsideredMove) -> tuple[str, ...]:
+    worker, because = move.worker, move.because
+    gain = f"; saves {move.benefit_s:.1f} s, costs {move.cost_s:.1f} s" if move.benefit_s or move.cost_s else ""
+    words = f"{because.why}: {because.sentence}{gain}"
+    return (move.by, f"{move.job_id} {worker.role} {worker.ordinal}", worker.node, move.to or "(stays)", words)
 
 
 def _plan(view: Snapshot, decision: Decision, strong: Emphasis) -> str:

@@ -51,6 +51,7 @@ def node_description(node: Record, *, strong: Emphasis = plainly) -> str:
         ("GPUs", f"{used.get('gpus', 0):g} of {node.get('gpus') or 0:g} in use"),
         ("CPUs", f"{cores(used.get('cpuMilli', 0))} of {cores(node.get('cpuMilli'))} in use"),
         ("Memory", f"{size(used.get('memoryBytes', 0))} of {size(node.get('memoryBytes'))} in use"),
+        ("Measured", _measured(node.get("measured"))),
         ("Limits", node.get("limits")),
         ("Workers", "\n".join(node.get("workers") or ()) or "none"),
     ]
@@ -70,6 +71,8 @@ def migration_description(move: Record, *, now: datetime, strong: Emphasis = pla
         ("Requested", _moment(move.get("requestedAt"), now)),
         ("Finished", _moment(move.get("finishedAt"), now)),
         ("Warm", _yes(move.get("warm"))),
+        ("Rebalancer", move.get("rebalancer")),
+        ("Expected benefit", _span(move.get("expectedBenefitSeconds"))),
         ("Expected cost", _span(move.get("estimatedCostSeconds"))),
         ("Save", _span(move.get("saveSeconds"))),
         ("Load", _span(move.get("loadSeconds"))),
@@ -78,6 +81,11 @@ def migration_description(move: Record, *, now: datetime, strong: Emphasis = pla
         ("Steps lost", None if move.get("stepsLost") is None else str(move["stepsLost"])),
     ]
     return _pairs(pairs, strong)
+
+
+def _measured(measured: Record | None) -> str | None:
+    """What its workers really use, where that was measured."""
+    return None if not measured else f"{cores(measured.get('cpuMilli'))} CPUs, {size(measured.get('memoryBytes'))}"
 
 
 def _identity(job: Record) -> Pairs:
@@ -121,9 +129,23 @@ def _training(job: Record) -> Pairs:
         ("Progress", None if job.get("progress") is None else share(job["progress"])),
         ("Step", None if job.get("step") is None else f"{job['step']}, epoch {job.get('epoch')}"),
         ("Metrics", metrics or None),
+        ("Growth", _growth(job.get("growth"))),
         ("Remaining", None if job.get("remainingSeconds") is None else f"about {short_span(job['remainingSeconds'])}"),
         ("Checkpoint", saved if checkpoint else None),
     ]
+
+
+def _growth(growth: Record | None) -> str | None:
+    """`Converged: eval_loss 0.12, score 0.03, efficiency 0.015 per CPU, after 14 evaluations`."""
+    if not growth:
+        return None
+    parts = [f"{growth.get('metric')} {_number(growth.get('value'))}"]
+    parts += [f"score {_number(growth['score'])}"] if growth.get("score") is not None else []
+    parts += [f"efficiency {_number(growth['efficiency'])} per CPU"] if growth.get("efficiency") is not None else []
+    if growth.get("evaluations") is not None:
+        parts.append(f"after {growth['evaluations']} evaluations")
+    since = f" since {growth['since']}" if growth.get("since") else ""
+    return f"{growth.get('category')}{since}: {', '.join(parts)}"
 
 
 def _counts(job: Record) -> Pairs:

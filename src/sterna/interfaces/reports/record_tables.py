@@ -63,6 +63,11 @@ def workers_of(job: Record) -> str:
     return f"{workers.get('current', 0)}/{bounds}"
 
 
+def growth_of(job: Record) -> str:
+    """How its evaluation value grows, in a word."""
+    return str((job.get("growth") or {}).get("category") or NOTHING)
+
+
 def _current(job: Record) -> str:
     return str((job.get("workers") or {}).get("current", 0))
 
@@ -110,6 +115,7 @@ JOBS: tuple[RecordColumn, ...] = (
     RecordColumn("SIZE", lambda job, now: workers_of(job), wide=True),
     RecordColumn("GPUS", lambda job, now: _amount(job.get("gpus")), wide=True),
     RecordColumn("PROGRESS", _span("progress", share), wide=True),
+    RecordColumn("GROWTH", lambda job, now: growth_of(job), wide=True),
     RecordColumn("REASON", _plain("reason"), wide=True),
     RecordColumn("NODES", lambda job, now: _nodes(job), wide=True),
     RecordColumn("PRIORITY", _plain("priority"), wide=True),
@@ -138,8 +144,10 @@ MIGRATIONS: tuple[RecordColumn, ...] = (
     RecordColumn("PHASE", _plain("phase")),
     RecordColumn("REASON", _plain("reason")),
     RecordColumn("DOWNTIME", _span("downtimeSeconds", short_span)),
+    RecordColumn("BENEFIT", _span("expectedBenefitSeconds", short_span)),
     RecordColumn("AGE", _age("requestedAt")),
     RecordColumn("WORKER", _plain("worker"), wide=True),
+    RecordColumn("BY", _plain("rebalancer"), wide=True),
     RecordColumn("WARM", lambda move, now: "yes" if move.get("warm") else "no", wide=True),
     RecordColumn("SAVE", _span("saveSeconds", short_span), wide=True),
     RecordColumn("LOAD", _span("loadSeconds", short_span), wide=True),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sterna.interfaces.reports.grid import one_line
-from sterna.interfaces.reports.record_tables import short_id, workers_of
+from sterna.interfaces.reports.record_tables import growth_of, short_id, workers_of
 from sterna.interfaces.reports.spans import NOTHING, cores, short_span
 
 Record = dict[str, Any]
@@ -22,7 +22,7 @@ _BAR_CELLS = 32
 _PROGRESS_CELLS = 20
 _JOBS_SHOWN = 40
 _ROOMY_COLUMNS = 110
-_JOB_HEADS = ("", "JOB", "STATUS", "SIZE", "PROGRESS", "", "STEP", "STEP/S", "LEFT", "REASON")
+_JOB_HEADS = ("", "JOB", "STATUS", "SIZE", "PROGRESS", "", "STEP", "STEP/S", "LEFT", "GROWTH", "REASON")
 
 
 class Mark(NamedTuple):
@@ -139,6 +139,7 @@ def _job_row(job: Record, rate: float | None, mark: Mark, bar: str) -> list[Text
         Text(NOTHING if job.get("step") is None else str(job["step"])),
         Text(f"{rate:.1f}" if rate is not None and phase == "Running" else NOTHING),
         Text(short_span(job.get("remainingSeconds")) if phase not in ("Succeeded", "Failed") else NOTHING),
+        Text(growth_of(job), style="dim" if growth_of(job) != "Converged" else "yellow"),
         Text(_reason(job)),
     ]
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sterna.engines.simulator.results import JobRecord, Summary
+from sterna.engines.distribution import COLUMNS as DISTRIBUTION
+from sterna.engines.distribution import rows_of, text_of
+from sterna.engines.simulator.results import Considered, JobRecord, Summary
 from sterna.interfaces.reports.columns import COLUMNS, Column
 from sterna.interfaces.reports.grid import Emphasis, aligned, plainly
 
@@ -69,6 +71,12 @@ def records_csv(records: Iterable[JobRecord]) -> str:
     return _csv(head, ([getattr(record, name) for name in head] for record in records))
 
 
+def distribution_csv(considered: Iterable[Considered]) -> str:
+    """What rebalancers looked at, in SpeCon's columns, on the simulation's clock."""
+    rows = [row for at_s, move in considered for row in rows_of(at_s, [move])]
+    return text_of([DISTRIBUTION, *rows])
+
+
 def simulation_json(summary: Summary, records: Iterable[JobRecord], problems: Sequence[str]) -> str:
     """Summary, jobs with the stretches in which they held workers, and what was wrong with the trace."""
     jobs = [_record(record) for record in records]
@@ -81,7 +89,10 @@ def summaries_json(summaries: Iterable[Summary]) -> str:
 
 def _record(record: JobRecord) -> dict[str, Any]:
     values = asdict(record) | {"jct_s": record.jct_s, "waited_s": record.waited_s}
-    return values | {"segments": [segment._asdict() for segment in record.segments]}
+    return values | {
+        "segments": [segment._asdict() for segment in record.segments],
+        "first_workers": [{"role": w.role, "ordinal": w.ordinal, "node": w.node} for w in record.first_workers],
+    }
 
 
 def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

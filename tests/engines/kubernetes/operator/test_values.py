@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.memory import PACKED_FROM_BYTES, memory_data, memory_of
+from sterna.engines.kubernetes.memory import memory_data, memory_of
 from sterna.engines.kubernetes.nodes import UNSCHEDULABLE, guest_of, node_of, request_of_pod, takes_room
 from sterna.engines.kubernetes.objects import NodeObject, Pod
 from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.packing import PACKED_FROM_BYTES
 from sterna.engines.kubernetes.rules import rules_of, settings_of, settings_text
 from sterna.engines.kubernetes.templates import templates_of
 from sterna.model.errors import InvalidRequest
@@ -162,6 +163,10 @@ def test_a_large_memory_fits_into_one_config_map_and_what_others_wrote_is_refuse
         pytest.param({"rateLimitSeconds": "soon"}, id="no number"),
         pytest.param({"placement": "bogus"}, id="no such placement"),
         pytest.param({"policy": "dragon", "placement": "count"}, id="a placement that the policy cannot use"),
+        pytest.param({"rebalance": "bogus"}, id="no such rebalancer"),
+        pytest.param({"rebalance": "specon", "rebalanceSettings": "bogus=1"}, id="no such setting of a rebalancer"),
+        pytest.param({"rebalanceSettings": "judge.bogus=1"}, id="no such setting of the judge"),
+        pytest.param({"rebalanceSettings": "round-s=1"}, id="a setting of nobody's"),
         pytest.param({"Policy": "fifo"}, id="no such key"),
     ],
 )
@@ -177,6 +182,18 @@ def test_what_the_config_map_says_goes_over_how_the_operator_was_started():
     assert (changed.size.name, changed.policy_settings, changed.rate_limit_s) == ("elastic-fifo", {}, 7.0)
     assert changed.settings.starving_after_s == 60.0
     assert settings_of(settings_text({"a": "1", "b": "x=y"})) == {"a": "1", "b": "x=y"}
+
+
+def test_rebalancers_are_those_of_the_config_map_or_those_it_was_started_with():
+    config = OperatorConfig(rebalance=("specon",), rebalance_settings={"round-s": "5", "judge.threshold": "0.2"})
+    started = rules_of(config, None)
+    assert (started.rebalance, started.judging) == (("specon",), {"threshold": "0.2"})
+    assert started.settings.rebalance is not None
+    assert rules_of(config, {"rebalance": "none"}).settings.rebalance is None
+    other = rules_of(config, {"rebalance": "imbalance, drain", "rebalanceSettings": "judge.threshold=0.3"})
+    assert (other.rebalance, other.judging) == (("imbalance", "drain"), {"threshold": "0.3"})
+    assert rules_of(config, {"rebalance": "imbalance"}).rebalance_settings == {}, "others have other settings"
+    assert rules_of(config, None) == started, "the same words are the same rules"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from sterna.engines.kubernetes.jobs import Options
 from sterna.engines.kubernetes.options import Binding
-from sterna.engines.kubernetes.pods import pod_body
+from sterna.engines.kubernetes.pods import members_of, pod_body
 from sterna.engines.kubernetes.standing import Seat, Standing
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, RestartPolicy
@@ -29,7 +29,9 @@ def env_of(pod, container=0):
 
 def made(world, seat, standing=None, **options):
     standing = standing or Standing(seats=(seat,), incarnation=1)
-    return pod_body(world.look(), world.workload, standing, seat, Options(**options), hosts={})
+    given = Options(**options)
+    members = members_of(world.workload, standing, given)
+    return pod_body(world.look(), world.workload, standing, seat, given, hosts={}, members=members)
 
 
 def test_dragon_4_names_labels_owners_and_services_of_job1():

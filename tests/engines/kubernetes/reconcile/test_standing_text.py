@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.standing import Change, Past, Progress, Seat, Standing
+from sterna.engines.kubernetes.standing import Change, Past, Progress, Reported, Seat, Standing
 from sterna.engines.kubernetes.standing_text import KEYS, standing_read, standing_text
 from sterna.engines.kubernetes.status_text import status_read
 from sterna.engines.kubernetes.times import moment_s, moment_text, second_text
+from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.lifecycle import Phase
@@ -34,7 +35,10 @@ SEATS = st.lists(
     unique_by=lambda seat: seat.worker[:2],
 ).map(tuple)
 HELD = st.lists(WORKERS, max_size=2).map(tuple)
-PROGRESS = st.builds(Progress, COUNTS, COUNTS, NUMBERS, st.none() | NUMBERS, st.none() | NUMBERS, st.none() | NUMBERS)
+MAYBE = st.none() | NUMBERS
+PROGRESS = st.builds(Progress, COUNTS, COUNTS, NUMBERS, MAYBE, MAYBE, MAYBE, MAYBE, COUNTS)
+REPORTED = st.builds(Reported, MOMENTS, NUMBERS, MAYBE, COUNTS, MAYBE)
+GROWTHS = st.builds(Growth, st.sampled_from(Category), MAYBE, MAYBE, MOMENTS)
 CHANGES = st.builds(
     Change, NAMES, NAMES, TEXTS, HELD, HELD, MOMENTS, st.none() | MOMENTS, st.none() | COUNTS, st.just("") | NAMES
 )
@@ -50,6 +54,9 @@ BY_NAME = {
     "done": st.lists(st.tuples(st.sampled_from(Role), st.integers(0, 999)), max_size=3).map(tuple),
     "answered": st.lists(TEXTS, max_size=3).map(tuple),
     "progress": st.none() | PROGRESS,
+    "reported": st.none() | REPORTED,
+    "growth": st.none() | GROWTHS,
+    "judged": st.dictionaries(NAMES, NUMBERS | st.lists(NUMBERS, max_size=3), max_size=3),
     "disruptions": st.lists(st.builds(Disruption, MOMENTS, NAMES, NUMBERS), max_size=3).map(tuple),
     "change": st.none() | CHANGES,
     "history": st.lists(PASTS, max_size=2).map(tuple),
