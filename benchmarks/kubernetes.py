@@ -283,7 +283,7 @@ def _writes(plane: ControlPlane) -> int:
     return sum(
         event["verb"] not in reading and event["objectRef"]["resource"] != "leases"
         for event in plane.audited()
-        if event["user"]["username"] == USER
+        if event["user"].get("username") == USER
     )
 
 

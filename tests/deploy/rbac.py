@@ -129,7 +129,7 @@ def table(text: str) -> str:
 def _of(lines: Iterable[str | Mapping[str, Any]], user: str) -> Iterator[Mapping[str, Any]]:
     for line in lines:
         event = json.loads(line) if isinstance(line, str) else line
-        if event["user"]["username"] == user and event.get("objectRef", {}).get("resource"):
+        if event["user"].get("username") == user and event.get("objectRef", {}).get("resource"):
             yield event
 
 

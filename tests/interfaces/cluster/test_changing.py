@@ -80,7 +80,8 @@ def test_the_policy_is_checked_written_and_shown(console, operator_namespace):
     console.submit(elastic("a"))
     assert console.data("get", "jobs")[0]["policy"] == "fifo"
     assert console.data("policy", "set", "afs-l") == {
-        "policy": "afs-l", "settings": {}, "placement": "packed", "rateLimitSeconds": 5.0
+        "policy": "afs-l", "settings": {}, "placement": "packed", "rateLimitSeconds": 5.0,
+        "rebalance": [], "rebalanceSettings": {},
     }  # fmt: skip
     assert console.data("policy", "get")["policy"] == "afs-l"
 

@@ -139,13 +139,13 @@ def _growth(growth: Record | None) -> str | None:
     """`Converged: eval_loss 0.12, score 0.03, efficiency 0.015 per CPU, after 14 evaluations`."""
     if not growth:
         return None
-    parts = [f"{growth.get('metric')} {_number(growth.get('value'))}"]
+    parts = [f"{growth['metric']} {_number(growth.get('value'))}"] if growth.get("metric") else []
     parts += [f"score {_number(growth['score'])}"] if growth.get("score") is not None else []
     parts += [f"efficiency {_number(growth['efficiency'])} per CPU"] if growth.get("efficiency") is not None else []
     if growth.get("evaluations") is not None:
         parts.append(f"after {growth['evaluations']} evaluations")
     since = f" since {growth['since']}" if growth.get("since") else ""
-    return f"{growth.get('category')}{since}: {', '.join(parts)}"
+    return f"{growth.get('category')}{since}" + (f": {', '.join(parts)}" if parts else "")
 
 
 def _counts(job: Record) -> Pairs:

@@ -17,7 +17,11 @@ BUSY = "while True: pass"
 def node_groups(keeping: Keeping) -> list[Path]:
     """Of this home, in whichever hierarchy they are."""
     token = token_of(keeping.home)
-    return sorted(Path("/sys/fs/cgroup").glob(f"**/sterna-{token}/node:*"))
+    while True:
+        try:
+            return sorted(Path("/sys/fs/cgroup").glob(f"**/sterna-{token}/node:*"))
+        except FileNotFoundError:
+            pass  # groups of others come and go while we look
 
 
 def throttled(group: Path) -> int:

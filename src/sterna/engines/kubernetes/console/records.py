@@ -13,6 +13,7 @@ from sterna.engines.kubernetes.console.finding import FoundJob
 from sterna.engines.kubernetes.observed import Seen
 from sterna.engines.kubernetes.standing import Change, Past, Standing
 from sterna.engines.kubernetes.times import moment_s, moment_text
+from sterna.model.growth import Growth
 from sterna.model.jobs import Role, Worker
 from sterna.model.lifecycle import Phase
 from sterna.model.resources import WHOLE_GPU_MILLI, Resources
@@ -66,7 +67,23 @@ def job_record(job: FoundJob, *, now_s: float, policy: str) -> Record:
         "incarnation": standing.incarnation,
         "checkpoint": _checkpoint(standing),
         "remainingSeconds": None,
+        "growth": _growth(standing.growth),
         "conditions": [_condition(found) for found in job.status.get("conditions") or () if isinstance(found, dict)],
+    }
+
+
+def _growth(growth: Growth | None) -> Record | None:
+    """How its evaluation value grows. None: nobody told of one. The value itself is with the node's monitor."""
+    if growth is None:
+        return None
+    return {
+        "category": growth.category.value,
+        "since": moment(growth.since_s or None),
+        "metric": None,
+        "value": None,
+        "score": growth.score,
+        "efficiency": growth.efficiency,
+        "evaluations": None,
     }
 
 
@@ -115,8 +132,16 @@ def change_record(name: str, job_id: str, **known: Any) -> Record:
     nothing = dict.fromkeys(
         (
             *("kind", "worker", "from", "to", "workersBefore", "workersAfter", "phase", "reason", "message"),
-            *("requested", "requestedAt", "finishedAt", "warm", "estimatedCostSeconds", "saveSeconds", "loadSeconds"),
-            *("downtimeSeconds", "step", "stepAfter", "stepsLost"),
+            *("requested", "requestedAt", "finishedAt", "warm", "rebalancer", "expectedBenefitSeconds"),
+            *(
+                "estimatedCostSeconds",
+                "saveSeconds",
+                "loadSeconds",
+                "downtimeSeconds",
+                "step",
+                "stepAfter",
+                "stepsLost",
+            ),
         )
     )
     return {"id": name, "job": job_id, **nothing, **known}

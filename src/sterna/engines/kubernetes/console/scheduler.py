@@ -199,6 +199,7 @@ class ClusterScheduler:
             "cycles": None,
             "jobs": {phase.value: phases.get(phase.value, 0) for phase in Phase},
             "limits": "as the cluster enforces them",
+            "monitor": None,  # there is one on every node, or none
         }
 
     # -- helpers ------------------------------------------------------------------------------------------------------
