@@ -52,11 +52,11 @@ class Mix(NamedTuple):
 
 
 MIXES = (
-    Mix("specon-50"),
+    Mix("uneven"),
     Mix("newcomers not pinned", is_pinned=False),
     Mix("arrivals in 450 s", arrive_within_s=450.0),
     Mix("arrivals in 600 s", arrive_within_s=600.0),
-    Mix("fitted", FITTED_MODELS),
+    Mix("specon-50", FITTED_MODELS),
 )
 
 

@@ -62,7 +62,7 @@ def test_a_figure_and_the_rounds_are_written(tmp_path):
 
 
 def test_several_draws_are_told_with_mean_and_spread():
-    text = answer("scenario", "specon-50", "--seed", "1", "--seeds", "2")
+    text = answer("scenario", "specon-50-uneven", "--seed", "1", "--seeds", "2")
     assert "mean and standard deviation over draws" in text
     assert "±" in text
 

@@ -56,14 +56,14 @@ NODES = 4
 CPUS_PER_NODE = 8
 ARRIVE_WITHIN_S = 300.0
 JITTER = 0.10  # a job is up to so much more or less work than its model's usual
-SHIPPED_SEED = 44  # of the trace that comes with the package; `docs/specon.md` says why this one
+UNEVEN_SEED = 44  # of the uneven trace that comes with the package: picked, as `docs/specon.md` says
 
 
 def specon_jobs(
     *,
     jobs: int = JOBS,
     arrive_within_s: float = ARRIVE_WITHIN_S,
-    seed: int = SHIPPED_SEED,
+    seed: int = UNEVEN_SEED,
     models: Sequence[Model] = MODELS,
 ) -> tuple[TraceRow, ...]:
     """So many jobs, each of a model drawn by lot, arriving at any moment within the window; in order of arrival."""

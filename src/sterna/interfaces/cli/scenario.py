@@ -11,7 +11,7 @@ _EPILOG = """\b
 Examples:
   sterna scenario
   sterna scenario specon-50 --figure specon.svg
-  sterna scenario specon-50 --seeds 20
+  sterna scenario specon-50-uneven --seeds 20
   sterna scenario container-migration-a -o json
 \b
 Every job starts on the same node in all arms: arms differ in what was moved, and in nothing else.
