@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sterna.engines.kubernetes.times import moment_text
+from sterna.model.ids import JobId
 from sterna.protocol.reports import Batch, Report, Usage, next_seq
 from sterna.protocol.tokens import bearer, owner_of
 from tests.cluster.requests import Body
@@ -163,9 +164,10 @@ def test_what_was_judged_survives_the_operator_and_idle_reports_write_nothing(la
     lab.until(lambda: scheduling(lab, "done").get("growth", {}).get("category") == "Converged", "done has converged")
     before = scheduling(lab, "done")
     operator.restart()
-    lab.until(lambda: operator.operator.leads, "it leads again")
-    value = operator.operator.world.value(f"{lab.namespace}/done")  # type: ignore[arg-type]
-    assert value is not None
+    value = lab.until(
+        lambda: operator.operator.leads and operator.operator.world.value(JobId(f"{lab.namespace}/done")),
+        "it leads again and knows the job",
+    )
     assert value.growth is not None
     assert value.growth.category == "Converged"
     lab.until_rest()
@@ -177,7 +179,7 @@ def test_what_was_judged_survives_the_operator_and_idle_reports_write_nothing(la
     lab.until_rest()
     assert lab.job("ElasticJob", "done")["metadata"]["resourceVersion"] == version
     assert scheduling(lab, "done")["growth"] == before["growth"]
-    learned = operator.operator.world.value(f"{lab.namespace}/done")  # type: ignore[arg-type]
+    learned = operator.operator.world.value(JobId(f"{lab.namespace}/done"))
     assert learned is not None
     assert learned.progress[-1].unit_s == pytest.approx(0.1, rel=0.2)
     assert learned.units_left == pytest.approx(10_000 - 1200, rel=0.01)

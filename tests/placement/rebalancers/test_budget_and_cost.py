@@ -10,7 +10,8 @@ from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.why import Because, Why
 from sterna.placement.rebalancers.budget import BudgetOptions, Ledger
-from sterna.placement.rebalancers.cost import CostMode, CostOptions, fair_shares, pause_s, time_left_s
+from sterna.placement.rebalancers.cost import CostMode, CostOptions, pause_s, time_left_s
+from sterna.placement.rebalancers.forecast import ends_s, fair_shares
 from sterna.placement.rebalancers.scene import Unit
 from tests.placement.rebalancers.worlds import task
 
@@ -94,6 +95,33 @@ def test_time_left_reaches_no_further_than_the_horizon():
     assert time_left_s(task("j", "a", left=50.0), 0.0, CostOptions()) == 50.0
     assert time_left_s(task("j", "a", left=5000.0), 0.0, CostOptions()) == 600.0
     assert time_left_s(task("j", "a", left=None), 0.0, CostOptions(horizon_s=90.0)) == 90.0
+
+
+@pytest.mark.parametrize(
+    ("demands", "times_s", "expected"),
+    [
+        pytest.param([4, 4], [10, 10], [20, 20], id="two that want it all take twice as long"),
+        pytest.param([4, 4], [10, 30], [20, 40], id="the longer one is alone once the other has ended"),
+        pytest.param([1, 4], [10, 10], [10, 12.5], id="the modest one is not slowed"),
+        pytest.param([1, 1, 1], [10, 20, 30], [10, 20, 30], id="enough for everybody"),
+        pytest.param([0, 4], [10, 10], [10, 10], id="who uses nothing is in nobody's way"),
+        pytest.param([4, 4], [0, 10], [0, 10], id="who has ended is in nobody's way"),
+        pytest.param([], [], [], id="nobody"),
+    ],
+)
+def test_when_workers_that_share_four_cpus_end(demands, times_s, expected):
+    assert ends_s(4, demands, times_s) == pytest.approx(expected)
+
+
+@given(st.integers(1, 8), st.lists(st.tuples(st.integers(1, 8), st.floats(0.1, 1e3)), min_size=1, max_size=8))
+def test_a_node_that_is_busy_works_no_slower_than_it_can(capacity, workers):
+    demands, times_s = [demand for demand, _ in workers], [time_s for _, time_s in workers]
+    ends = ends_s(capacity, demands, times_s)
+    work = sum(demand * time_s for demand, time_s in workers)
+    assert max(ends) >= work / capacity * (1 - 1e-9)
+    assert all(end_s >= time_s * (1 - 1e-9) for end_s, time_s in zip(ends, times_s, strict=True))
+    if min(demands) >= capacity:  # each alone would use it up: then nothing is ever left over
+        assert max(ends) == pytest.approx(work / capacity)
 
 
 @given(st.integers(0, 10_000), st.lists(st.integers(0, 5_000), max_size=8))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import JobSpec, Role, Worker
 from sterna.model.nodes import Cluster
-from sterna.placement.rebalancers.cost import fair_shares
+from sterna.placement.rebalancers.forecast import fair_shares
 
 
 class Appetite(NamedTuple):

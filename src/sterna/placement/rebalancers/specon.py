@@ -5,13 +5,13 @@ Every round looks at the converged workers of the most contended node that has a
 are reported as looked at. Contention is a weighted count, in which converged workers count little, or the CPU that
 workers could use. A worker goes only where contention is lower even with it, so that no move can be worth its undoing.
 
-Departures: the paper leaves the contention measure open; a target must have room and admit the worker; of several
+Departures: the paper leaves the contention measure open; a target must have room and admit the worker; of the calmest
 targets the one with the best net benefit is taken, unless the cost model is off, where it is the least contended. What
 holds the state of its job (parameter server, chief, master, launcher) stays. A job of which no worker survives a move
 goes as a whole, all roles, to one node that has none of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,20 +20,14 @@ from sterna.model.ids import NodeId
 from sterna.model.nodes import Node
 from sterna.model.options import option
 from sterna.model.why import Because, Why
-from sterna.placement.rebalancers.cost import (
-    CostMode,
-    CostOptions,
-    crowding_s,
-    effects_s,
-    expected_s,
-    pause_s,
-    weight_of,
-)
+from sterna.placement.rebalancers.cost import CostMode, CostOptions, pause_s, weight, weight_of
 from sterna.placement.rebalancers.demand import cpu_milli, demand_milli
+from sterna.placement.rebalancers.forecast import Forecast
 from sterna.placement.rebalancers.rounds import Answer, Bundle, Move, Question, Stay, not_worth_it
 from sterna.placement.rebalancers.scene import Scene, Seat, Unit, category_of
 
 _ROUND = "round_s"  # when the last round was that moved something or saw something new
+_WEIGHED_MAX = 8  # targets of a candidate for which the future is worked out, the calmest
 
 
 class Contention(StrEnum):
@@ -62,7 +56,8 @@ def specon(question: Question, options: SpeconOptions) -> Answer:
     load = _contention(scene, options, question.cost)
     source = min((node for unit in candidates for node in unit.leaves), key=lambda node: (-load[node], node))
     here = sorted((unit for unit in candidates if source in unit.leaves), key=_longest_converged)
-    looks = [_look(question, options, load, source, unit) for unit in here]
+    this = _Round(question, options, load, source, Forecast(scene, question.cost))
+    looks = [this.look(unit) for unit in here]
     bundles = [look for look in looks if isinstance(look, Bundle)]
     return Answer(
         bundles=sorted(bundles, key=lambda bundle: -bundle.net_s),  # stable: then who converged first
@@ -73,76 +68,80 @@ def specon(question: Question, options: SpeconOptions) -> Answer:
     )
 
 
-def _look(
-    question: Question, options: SpeconOptions, load: Mapping[NodeId, float], source: NodeId, unit: Unit
-) -> Bundle | Stay:
-    """The best move of one candidate, or why it stays."""
-    scene = question.scene
-    if (why_not := question.ledger.why_not(unit, question.budget)) is not None:
-        return Stay(unit, why_not)
-    nodes = scene.view.cluster.by_id
-    own = {node_id: _added(scene, node, unit, options, question.cost) for node_id, node in nodes.items()}
-    calmer = {node_id for node_id in load if node_id not in unit.leaves and load[node_id] + own[node_id] < load[source]}
-    if not calmer:
-        elsewhere = min((load[node_id] for node_id in load if node_id not in unit.leaves), default=0.0)
-        return Stay(unit, Because(Why.EVEN_LOAD, _numbers(load[source], elsewhere)))
-    open_to_it = [
-        node_id
-        for node_id in scene.targets(unit)
-        if node_id in calmer and question.ledger.may_go(unit, node_id, question.budget)
-    ]
-    if not open_to_it:
-        return Stay(unit, Because(Why.NO_TARGET, _numbers(load[source], min(load[node_id] for node_id in calmer))))
-    tried = [
-        _move(question, options, load, source, unit, to)
-        for to in sorted(open_to_it, key=lambda node_id: (load[node_id], node_id))
-    ]
-    if question.cost.mode is CostMode.OFF:
-        return tried[0]
-    best = max(tried, key=lambda bundle: (_harms_nobody(question, bundle), bundle.net_s))  # the first of equal ones
-    if best.net_s > 0 and _harms_nobody(question, best):
-        return best
-    return Stay(unit, not_worth_it(best.benefit_s, best.cost_s), best.benefit_s, best.cost_s)
+@dataclass(frozen=True, slots=True)
+class _Round:
+    question: Question
+    options: SpeconOptions
+    load: Mapping[NodeId, float]
+    source: NodeId
+    forecast: Forecast
 
+    def look(self, unit: Unit) -> Bundle | Stay:
+        """The best move of one candidate, or why it stays."""
+        question, load = self.question, self.load
+        if (why_not := question.ledger.why_not(unit, question.budget)) is not None:
+            return Stay(unit, why_not)
+        calmer = self._calmer(unit)
+        if not calmer:
+            elsewhere = min((load[node_id] for node_id in load if node_id not in unit.leaves), default=0.0)
+            return Stay(unit, Because(Why.EVEN_LOAD, _numbers(load[self.source], elsewhere)))
+        open_to_it = [
+            node_id
+            for node_id in question.scene.targets(unit)
+            if node_id in calmer and question.ledger.may_go(unit, node_id, question.budget)
+        ]
+        if not open_to_it:
+            least = min(load[node_id] for node_id in calmer)
+            return Stay(unit, Because(Why.NO_TARGET, _numbers(load[self.source], least)))
+        calmest = sorted(open_to_it, key=lambda node_id: (load[node_id], node_id))
+        if question.cost.mode is CostMode.OFF:
+            return self._relieving(unit, calmest[0])
+        return self._best(unit, [self._weighed(unit, to) for to in calmest[:_WEIGHED_MAX]])
 
-def _move(
-    question: Question, options: SpeconOptions, load: Mapping[NodeId, float], source: NodeId, unit: Unit, to: NodeId
-) -> Bundle:
-    benefit_s, cost_s = _worth(question, options, load, source, unit, to)
-    because = Because(Why.CONVERGED, _numbers(load[source], load[to]))
-    if question.cost.mode is CostMode.OFF:
-        return Bundle((Move(unit, to),), because, benefit_s, cost_s)
-    effects = effects_s(question.scene, unit, question.scene.view.cluster.by_id[to], question.cost)
-    return Bundle((Move(unit, to),), because, benefit_s, cost_s, effects)
+    def _calmer(self, unit: Unit) -> set[NodeId]:
+        """Nodes that are less contended with the unit than its own is now."""
+        scene, load = self.question.scene, self.load
+        nodes = scene.view.cluster.by_id
+        return {
+            node_id
+            for node_id in load
+            if node_id not in unit.leaves
+            and load[node_id] + _added(scene, nodes[node_id], unit, self.options, self.question.cost)
+            < load[self.source]
+        }
 
+    def _relieving(self, unit: Unit, to: NodeId) -> Bundle:
+        """Without a cost model every move that evens loads is worth it; its nominal benefit is one round's relief."""
+        benefit_s = (self.load[self.source] - self.load[to]) * self.options.round_s
+        return Bundle((Move(unit, to),), self._because(to), benefit_s, 0.0)
 
-def _harms_nobody(question: Question, bundle: Bundle) -> bool:
-    """Sums hide those who lose: no single job may be delayed beyond its share, all moves so far counted."""
-    most, jobs = question.cost.harm_max, question.scene.view.by_id
-    return not most or all(
-        delay_s <= 0
-        or question.ledger.delayed_s(job_id) + delay_s <= most * expected_s(question.scene, jobs[job_id], question.cost)
-        for job_id, delay_s in bundle.effects_s.items()
-    )
+    def _weighed(self, unit: Unit, to: NodeId) -> Bundle:
+        """What those gain who end sooner, and the pause with what those lose who end later."""
+        cost, jobs = self.question.cost, self.question.scene.view.by_id
+        pause = pause_s(unit.job, cost)
+        effects = self.forecast.effects_s(unit, to)
+        weighted_s = [weight(jobs[job_id], cost) * delay_s for job_id, delay_s in effects.items()]
+        benefit_s = -sum(delay_s for delay_s in weighted_s if delay_s < 0)
+        cost_s = pause + sum(delay_s for delay_s in weighted_s if delay_s > 0)
+        effects[unit.job.id] += pause
+        return Bundle((Move(unit, to),), self._because(to), benefit_s, cost_s, effects)
 
+    def _best(self, unit: Unit, tried: Sequence[Bundle]) -> Bundle | Stay:
+        best = max(tried, key=lambda bundle: (self._harms_nobody(bundle), bundle.net_s))  # the first of equal ones
+        if best.net_s > 0 and self._harms_nobody(best):
+            return best
+        return Stay(unit, not_worth_it(best.benefit_s, best.cost_s), best.benefit_s, best.cost_s)
 
-def _worth(
-    question: Question,
-    options: SpeconOptions,
-    load: Mapping[NodeId, float],
-    source: NodeId,
-    unit: Unit,
-    to: NodeId,
-) -> tuple[float, float]:
-    """Benefit and cost: what leaving saves, and the pause with what coming there costs.
+    def _harms_nobody(self, bundle: Bundle) -> bool:
+        """Sums hide those who lose: no single job may be delayed beyond its share, all moves so far counted."""
+        most, ledger, jobs = self.question.cost.harm_max, self.question.ledger, self.question.scene.view.by_id
+        return not most or all(
+            delay_s <= 0 or ledger.delayed_s(job_id) + delay_s <= most * self.forecast.whole_s(jobs[job_id])
+            for job_id, delay_s in bundle.effects_s.items()
+        )
 
-    Without a cost model every move that evens loads is worth it; its nominal benefit is one round's relief.
-    """
-    scene, cost, nodes = question.scene, question.cost, question.scene.view.cluster.by_id
-    if cost.mode is CostMode.OFF:
-        return (load[source] - load[to]) * options.round_s, 0.0
-    saved_s = sum(crowding_s(scene, unit, nodes[node], cost) for node in sorted(unit.leaves))
-    return saved_s, pause_s(unit.job, cost) + crowding_s(scene, unit, nodes[to], cost)
+    def _because(self, to: NodeId) -> Because:
+        return Because(Why.CONVERGED, _numbers(self.load[self.source], self.load[to]))
 
 
 def _contention(scene: Scene, options: SpeconOptions, cost: CostOptions) -> dict[NodeId, float]:
