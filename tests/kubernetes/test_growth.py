@@ -228,10 +228,10 @@ def test_speeds_are_learned_by_category_and_outlive_job_and_operator(lab: Lab, t
     (model,) = json.loads(kept["data"]["knowledge.json"])["models"]
     assert (model["category"], model["seen"][0][0]) == ("resnet", 1)
     operator.restart()
-    lab.until(lambda: operator.operator.leads, "it leads again")
-    lab.until_rest()
-    other = operator.operator.world.value(f"{lab.namespace}/keen")  # type: ignore[arg-type]
-    assert other is not None
+    other = lab.until(
+        lambda: operator.operator.leads and operator.operator.world.value(JobId(f"{lab.namespace}/keen")),
+        "it leads again and knows the job",
+    )
     assert other.curve.unit_s(1) == pytest.approx(0.1, rel=0.3), "another job of its kind is expected to be as fast"
 
 
