@@ -1,6 +1,6 @@
 """A training program that starts in no time and needs NumPy alone: what a cluster is tried with.
 
-    python toy_trainer.py [--steps 400] [--step-s 0.05] [--trace FILE] [--seed 0]
+    python toy_trainer.py [--steps 400] [--step-s 0.05] [--save-max-s 600] [--trace FILE] [--seed 0]
 
 Every rank trains the same small regression on the same batch, drawn from the number of the step, so the result depends
 on the number of steps alone, whoever was moved or resized in between, and no rank needs to reach another by network.
@@ -24,7 +24,7 @@ from sterna import training
 
 def main() -> None:
     options = arguments(__doc__)
-    run = training.attach(save_every_s=(2.0, 600.0))
+    run = training.attach(save_every_s=(2.0, options.save_max_s))
     weights = np.zeros(8)
     run.register(weights=weights)
     restored = run.restore()
@@ -50,6 +50,7 @@ def arguments(about: str | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--step-s", type=float, default=0.05, help="seconds that a step takes at least")
+    parser.add_argument("--save-max-s", type=float, default=600.0, help="longest interval between periodic checkpoints")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trace", help="file for one line a step; by default trace.txt in the checkpoint directory")
     return parser.parse_args()

@@ -16,7 +16,7 @@ def generations(pods: Pods, incarnation: int) -> set[str]:
 
 def test_r5_a_zombie_that_comes_back_before_its_successor_has_saved_is_fenced_and_ends(pods):
     needs("numpy")
-    command = trainer("toy", "--steps", 100_000, "--step-s", 0.02)
+    command = trainer("toy", "--steps", 100_000, "--step-s", 0.02, "--save-max-s", 3)
     (zombie,) = pods.start(command, incarnation=1)
     waited_for(lambda: generations(pods, 1) or None, zombie.said)
     zombie.process.send_signal(signal.SIGSTOP)  # the node does not answer any more

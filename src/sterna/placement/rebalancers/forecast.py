@@ -28,11 +28,11 @@ class Forecast:
     def effects_s(self, unit: Unit, to: NodeId) -> dict[JobId, float]:
         """By how many seconds each job ends later (below 0: sooner) if the unit goes there, its pause not counted."""
         residents = self._scene.residents
-        movers = [Seat(unit.job, worker) for worker in unit.workers]
         changed = {
-            node: self._ends(node, [seat for seat in residents[node] if seat not in movers]) for node in unit.leaves
+            node: self._ends(node, [seat for seat in residents[node] if not _is_of(seat, unit)])
+            for node in sorted(unit.leaves)  # in a fixed order, so that sums are the same everywhere
         }
-        changed[to] = self._ends(to, [*residents[to], *movers])
+        changed[to] = self._ends(to, [*residents[to], *(Seat(unit.job, worker) for worker in unit.workers)])
         touched = {seat.job.id: seat.job for node in changed for seat in residents[node]}
         return {job_id: self._end_s(job, changed) - self._end_s(job, {}) for job_id, job in touched.items()}
 
@@ -58,6 +58,10 @@ class Forecast:
         for seat, end_s in zip(seats, ends_s(cpu_milli(node), demands, times_s), strict=True):
             ends[seat.job.id] = max(end_s, ends.get(seat.job.id, 0.0))
         return ends
+
+
+def _is_of(seat: Seat, unit: Unit) -> bool:
+    return seat.job is unit.job and seat.worker in unit.workers
 
 
 def ends_s(capacity: float, demands: Sequence[float], times_s: Sequence[float]) -> list[float]:
