@@ -10,7 +10,7 @@ from sterna.model.jobs import FixedRole, Role, Worker
 from sterna.model.layout import Layout
 from sterna.model.resources import Resources
 from sterna.model.why import Why
-from sterna.placement.rebalancers.demand import demand_milli
+from sterna.placement.rebalancers.demand import Demands
 from sterna.placement.rebalancers.scene import Scene
 from tests.placement.rebalancers.worlds import (
     CONVERGED,
@@ -199,7 +199,7 @@ def test_what_a_worker_without_a_limit_would_use(used, expected):
 
     view = world(NODES, [task(f"j{number}", "n1", growth=growth(cpus)) for number, cpus in enumerate(used)])
     scene = Scene(view, Layout({each.id: each.workers for each in view.jobs}))
-    assert demand_milli(scene, view.nodes[0], scene.residents[NodeId("n1")][0]) == pytest.approx(expected)
+    assert Demands(scene).milli(view.nodes[0], scene.residents[NodeId("n1")][0]) == pytest.approx(expected)
 
 
 def test_a_round_without_candidates_leaves_no_trace():

@@ -5,26 +5,60 @@ use is known, and only where growth is judged by it: one that uses less than its
 on a node that is not busy, wants no more than that. Whoever else has no limit is taken to want all there is.
 """
 
-from sterna.model.ids import NodeId
-from sterna.model.jobs import Job
+from collections.abc import Sequence
+from math import inf
+
+from sterna.model.ids import JobId, NodeId
+from sterna.model.jobs import Job, Worker
 from sterna.model.nodes import Node
 from sterna.placement.rebalancers.scene import Scene, Seat
 
 _NEARLY = 0.9  # measurements are never exact
 
 
-def demand_milli(scene: Scene, node: Node, seat: Seat) -> float:
-    """Of one worker, were it on this node."""
-    spec, role = seat.job.spec, seat.worker.role
-    limit, request, most = spec.limit_of(role).cpu_milli, spec.request_of(role), cpu_milli(node)
-    if limit:
-        return min(limit, most)
-    if request.gpu_milli:
-        return min(request.cpu_milli, most)
-    used = used_milli(seat.job)
-    if used is None or (_is_busy(scene, seat.worker.node) and used >= _NEARLY * _largest_use(scene, seat.worker.node)):
-        return most
-    return min(used, most)
+class Demands:
+    """Of all workers of one scene. What is asked often is worked out once."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._known: dict[tuple[NodeId, JobId, Worker], float] = {}
+        self._greedy_from: dict[NodeId, float] = {}
+
+    def milli(self, node: Node, seat: Seat) -> float:
+        """Of one worker, were it on this node."""
+        key = (node.id, seat.job.id, seat.worker)
+        if key not in self._known:
+            self._known[key] = min(self._wanted(seat), cpu_milli(node))
+        return self._known[key]
+
+    def _wanted(self, seat: Seat) -> float:
+        spec, role = seat.job.spec, seat.worker.role
+        limit, request = spec.limit_of(role).cpu_milli, spec.request_of(role)
+        if limit:
+            return limit
+        if request.gpu_milli:
+            return request.cpu_milli
+        used = used_milli(seat.job)
+        return inf if used is None or used >= self._greedy(seat.worker.node) else used
+
+    def _greedy(self, node_id: NodeId) -> float:
+        """Who uses so much on this node would use more if it could: nearly as much as anybody, and it is busy."""
+        if node_id not in self._greedy_from:
+            seats = self._scene.residents.get(node_id, ())
+            uses = [used_milli(seat.job) for seat in seats]
+            most = max((used or 0.0 for used in uses), default=0.0)
+            self._greedy_from[node_id] = _NEARLY * most if self._is_busy(node_id, uses) else inf
+        return self._greedy_from[node_id]
+
+    def _is_busy(self, node_id: NodeId, uses: Sequence[float | None]) -> bool:
+        """Are its CPUs used up, as far as anybody knows?"""
+        node = self._scene.view.cluster.by_id.get(node_id)
+        if node is None:
+            return True
+        measured = self._scene.view.usage.get(node_id)
+        if measured is not None:
+            return measured.cpu_milli >= _NEARLY * cpu_milli(node)
+        return any(used is None for used in uses) or sum(used or 0.0 for used in uses) >= _NEARLY * cpu_milli(node)
 
 
 def cpu_milli(node: Node) -> int:
@@ -38,20 +72,3 @@ def used_milli(job: Job) -> float | None:
     if growth is None or not growth.score or not growth.efficiency or not job.size:
         return None
     return 1000 * growth.score / growth.efficiency / job.size
-
-
-def _is_busy(scene: Scene, node_id: NodeId) -> bool:
-    """Are its CPUs used up, as far as anybody knows?"""
-    node = scene.view.cluster.by_id.get(node_id)
-    if node is None:
-        return True
-    measured = scene.view.usage.get(node_id)
-    if measured is not None:
-        return measured.cpu_milli >= _NEARLY * cpu_milli(node)
-    uses = [used_milli(seat.job) for seat in scene.residents[node_id]]
-    return any(used is None for used in uses) or sum(used or 0.0 for used in uses) >= _NEARLY * cpu_milli(node)
-
-
-def _largest_use(scene: Scene, node_id: NodeId) -> float:
-    uses = [used_milli(seat.job) or 0.0 for seat in scene.residents.get(node_id, ())]
-    return max(uses, default=0.0)

@@ -6,12 +6,13 @@ job ends with the last of its workers.
 """
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from math import inf
 
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
 from sterna.placement.rebalancers.cost import CostOptions, time_left_s
-from sterna.placement.rebalancers.demand import cpu_milli, demand_milli
+from sterna.placement.rebalancers.demand import Demands, cpu_milli
 from sterna.placement.rebalancers.scene import Scene, Seat, Unit
 
 _Ends = dict[JobId, float]  # seconds from now until the last worker of a job on some node ends
@@ -20,8 +21,9 @@ _Ends = dict[JobId, float]  # seconds from now until the last worker of a job on
 class Forecast:
     """Of one scene. Nodes are worked out when they are first asked for."""
 
-    def __init__(self, scene: Scene, options: CostOptions) -> None:
+    def __init__(self, scene: Scene, demands: Demands, options: CostOptions) -> None:
         self._scene = scene
+        self._demands = demands
         self._options = options
         self._as_they_are: dict[NodeId, _Ends] = {}
 
@@ -52,7 +54,7 @@ class Forecast:
 
     def _ends(self, node_id: NodeId, seats: Sequence[Seat]) -> _Ends:
         scene, node = self._scene, self._scene.view.cluster.by_id[node_id]
-        demands = [demand_milli(scene, node, seat) for seat in seats]
+        demands = [self._demands.milli(node, seat) for seat in seats]
         times_s = [time_left_s(seat.job, scene.now_s, self._options) for seat in seats]
         ends: _Ends = {}
         for seat, end_s in zip(seats, ends_s(cpu_milli(node), demands, times_s), strict=True):
@@ -65,24 +67,38 @@ def _is_of(seat: Seat, unit: Unit) -> bool:
 
 
 def ends_s(capacity: float, demands: Sequence[float], times_s: Sequence[float]) -> list[float]:
-    """When each of these ends; `times_s` is what it takes with all it could use. Who uses nothing is not slowed."""
-    ends, left_s = list(times_s), list(times_s)
-    there = [at for at, demand in enumerate(demands) if demand > 0 and left_s[at] > 0]
-    now_s = 0.0
-    while there:
-        shares = fair_shares(capacity, [demands[at] for at in there])
-        paces = [share / demands[at] for at, share in zip(there, shares, strict=True)]
-        lasts_s = [left_s[at] / pace if pace > 0 else inf for at, pace in zip(there, paces, strict=True)]
-        step_s = min(lasts_s)
-        now_s += step_s
-        staying = []
-        for at, pace, last_s in zip(there, paces, lasts_s, strict=True):
-            if last_s <= step_s:
-                ends[at] = now_s
-            else:
-                left_s[at] -= pace * step_s
-                staying.append(at)
-        there = staying
+    """When each of these ends; `times_s` is what it takes with all it could use. Who uses nothing is not slowed.
+
+    Those who are short of CPU all get the same, the level, so of them the one with the least work ends next. The level
+    only rises, as others end; whoever it reaches has all it wants from then on, and a known end.
+    """
+    ends = list(times_s)
+    short = {at for at, demand in enumerate(demands) if demand > 0 and times_s[at] > 0}
+    work = [demand * time_s for demand, time_s in zip(demands, times_s, strict=True)]
+    by_demand = sorted(short, key=lambda at: (demands[at], at), reverse=True)  # the next one stands last, as below
+    by_work = sorted(short, key=lambda at: (work[at], at), reverse=True)
+    content: list[tuple[float, int]] = []  # a heap: who has all it wants, by its end
+    left, now_s, served = max(capacity, 0.0), 0.0, 0.0  # `left` for those who are short; `served`: what each has got
+    while short or content:
+        level = left / len(short) if short else inf
+        while by_demand and (by_demand[-1] not in short or demands[by_demand[-1]] <= level):
+            at = by_demand.pop()
+            if at in short:
+                short.remove(at)
+                heappush(content, (now_s + (work[at] - served) / demands[at], at))
+                left = max(0.0, left - demands[at])
+                level = left / len(short) if short else inf
+        while by_work and by_work[-1] not in short:
+            by_work.pop()
+        next_short_s = now_s + (work[by_work[-1]] - served) / level if by_work and level > 0 else inf
+        if content and content[0][0] <= next_short_s:
+            end_s, at = heappop(content)
+            left += demands[at]
+        else:
+            end_s, at = next_short_s, by_work.pop()
+            short.remove(at)
+        served += level * (end_s - now_s) if short else 0.0
+        ends[at] = now_s = end_s
     return ends
 
 

@@ -21,10 +21,10 @@ from sterna.model.nodes import Node
 from sterna.model.options import option
 from sterna.model.why import Because, Why
 from sterna.placement.rebalancers.cost import CostMode, CostOptions, pause_s, weight, weight_of
-from sterna.placement.rebalancers.demand import cpu_milli, demand_milli
+from sterna.placement.rebalancers.demand import Demands, cpu_milli
 from sterna.placement.rebalancers.forecast import Forecast
 from sterna.placement.rebalancers.rounds import Answer, Bundle, Move, Question, Stay, not_worth_it
-from sterna.placement.rebalancers.scene import Scene, Seat, Unit, category_of
+from sterna.placement.rebalancers.scene import Seat, Unit, category_of
 
 _ROUND = "round_s"  # when the last round was that moved something or saw something new
 _WEIGHED_MAX = 8  # targets of a candidate for which the future is worked out, the calmest
@@ -53,10 +53,11 @@ def specon(question: Question, options: SpeconOptions) -> Answer:
     candidates = [unit for unit in scene.units if category_of(unit.job) is Category.CONVERGED]
     if not candidates:
         return Answer(wake_s=next_s if scene.units else None)
-    load = _contention(scene, options, question.cost)
+    weigh = _Weigher(Demands(scene), options, question.cost)
+    load = {node.id: sum(weigh.part(node, seat) for seat in scene.residents[node.id]) for node in scene.nodes}
     source = min((node for unit in candidates for node in unit.leaves), key=lambda node: (-load[node], node))
     here = sorted((unit for unit in candidates if source in unit.leaves), key=_longest_converged)
-    this = _Round(question, options, load, source, Forecast(scene, question.cost))
+    this = _Round(question, options, weigh, load, source, Forecast(scene, weigh.demands, question.cost))
     looks = [this.look(unit) for unit in here]
     bundles = [look for look in looks if isinstance(look, Bundle)]
     return Answer(
@@ -72,6 +73,7 @@ def specon(question: Question, options: SpeconOptions) -> Answer:
 class _Round:
     question: Question
     options: SpeconOptions
+    weigh: "_Weigher"
     load: Mapping[NodeId, float]
     source: NodeId
     forecast: Forecast
@@ -100,14 +102,11 @@ class _Round:
 
     def _calmer(self, unit: Unit) -> set[NodeId]:
         """Nodes that are less contended with the unit than its own is now."""
-        scene, load = self.question.scene, self.load
-        nodes = scene.view.cluster.by_id
+        load, nodes = self.load, self.question.scene.view.cluster.by_id
         return {
             node_id
             for node_id in load
-            if node_id not in unit.leaves
-            and load[node_id] + _added(scene, nodes[node_id], unit, self.options, self.question.cost)
-            < load[self.source]
+            if node_id not in unit.leaves and load[node_id] + self.weigh.added(nodes[node_id], unit) < load[self.source]
         }
 
     def _relieving(self, unit: Unit, to: NodeId) -> Bundle:
@@ -144,22 +143,21 @@ class _Round:
         return Because(Why.CONVERGED, _numbers(self.load[self.source], self.load[to]))
 
 
-def _contention(scene: Scene, options: SpeconOptions, cost: CostOptions) -> dict[NodeId, float]:
-    return {
-        node.id: sum(_part(scene, node, seat, options, cost) for seat in scene.residents[node.id])
-        for node in scene.nodes
-    }
+@dataclass(frozen=True, slots=True)
+class _Weigher:
+    """What workers add to a node's contention."""
 
+    demands: Demands
+    options: SpeconOptions
+    cost: CostOptions
 
-def _added(scene: Scene, node: Node, unit: Unit, options: SpeconOptions, cost: CostOptions) -> float:
-    return sum(_part(scene, node, Seat(unit.job, worker), options, cost) for worker in unit.workers)
+    def part(self, node: Node, seat: Seat) -> float:
+        if self.options.contention is Contention.CPU:
+            return self.demands.milli(node, seat) / cpu_milli(node)
+        return weight_of(seat.category, self.cost)
 
-
-def _part(scene: Scene, node: Node, seat: Seat, options: SpeconOptions, cost: CostOptions) -> float:
-    """What one worker adds to a node's contention."""
-    if options.contention is Contention.CPU:
-        return demand_milli(scene, node, seat) / cpu_milli(node)
-    return weight_of(seat.category, cost)
+    def added(self, node: Node, unit: Unit) -> float:
+        return sum(self.part(node, Seat(unit.job, worker)) for worker in unit.workers)
 
 
 def _longest_converged(unit: Unit) -> tuple[object, ...]:
