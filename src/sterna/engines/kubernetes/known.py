@@ -6,6 +6,7 @@ under the same name is another one.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 from typing import Any, Protocol
 
 import msgspec
@@ -61,8 +62,10 @@ class KnownJob:
         return JobId(f"{self.object.metadata.namespace}/{self.object.metadata.name}")
 
     @property
-    def order(self) -> tuple[float, str]:
-        return (created_s(self.object), self.uid)
+    def order(self) -> tuple[float, float, str]:
+        """By age; of those that were made in the same second, which is all that Kubernetes tells, who is known longer."""
+        taken_in_s = status_of(self.object).recorded.enqueued_s
+        return (created_s(self.object), inf if taken_in_s is None else taken_in_s, self.uid)
 
 
 class KnownJobs:
@@ -158,14 +161,14 @@ class KnownJobs:
 
     def _added(self, job: KnownJob) -> None:
         self.by_uid[job.uid] = job
-        named = self._named.setdefault(job.id, [])
-        named.append(job)
-        named.sort(key=lambda known: known.order)
+        self._named.setdefault(job.id, []).append(job)
+        self._put_in_order(job.id)
         self.on_change(job.uid)
         self.on_happening(Happening.JOB_ACCEPTED)
 
     def _edited(self, job: KnownJob, after: JobObject) -> None:
         before, job.object = job.object, after
+        self._put_in_order(job.id)
         if _is_written_anew(before, after):
             job.is_read = False
             self.on_happening(Happening.PRIORITY_CHANGED)
@@ -184,6 +187,10 @@ class KnownJobs:
         self.on_change(job.uid)
         for other in named:
             self.on_change(other.uid)
+
+    def _put_in_order(self, job_id: JobId) -> None:
+        if len(named := self._named[job_id]) > 1:
+            named.sort(key=lambda known: known.order)
 
     def _tell_of_deletion(self, job: KnownJob) -> None:
         standing = status_of(job.object).recorded
