@@ -63,7 +63,7 @@ class KnownJob:
 
     @property
     def order(self) -> tuple[float, float, str]:
-        """By age; of those that were made in the same second, which is all that Kubernetes tells, who is known longer."""
+        """By age; of those made in the same second, which is all that Kubernetes tells, who is known longer."""
         taken_in_s = status_of(self.object).recorded.enqueued_s
         return (created_s(self.object), inf if taken_in_s is None else taken_in_s, self.uid)
 
