@@ -27,15 +27,27 @@ def packed(view: Snapshot, target: Target) -> Layout:
     for job_id in [job_id for job_id in workers if job_id in becauses]:
         job, grant = jobs[job_id], target.grants[job_id]
         placed = seated(room, job.spec, workers[job_id], grant)
-        if placed is None:
-            del workers[job_id]
-            becauses[job_id] = nowhere(room, job.spec, max(1, grant.floor))
-        elif placed == job.workers:
-            workers[job_id] = job.workers  # it may not grow after all: nothing happened to it
-            del becauses[job_id]
-        else:
-            workers[job_id] = placed
+        put_down(job, grant, placed, room, workers, becauses)
     return Layout(workers, becauses)
+
+
+def put_down(
+    job: Job,
+    grant: Grant,
+    placed: tuple[Worker, ...] | None,
+    room: Room,
+    workers: dict[JobId, tuple[Worker, ...]],
+    becauses: dict[JobId, Because],
+) -> None:
+    """What became of a job that was to start or change. `placed` is None if there is no room for it."""
+    if placed is None:
+        del workers[job.id]
+        becauses[job.id] = nowhere(room, job.spec, max(1, grant.floor))
+    elif placed == job.workers:
+        workers[job.id] = job.workers  # it may not grow after all: nothing happened to it
+        del becauses[job.id]
+    else:
+        workers[job.id] = placed
 
 
 def staying(

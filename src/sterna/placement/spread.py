@@ -16,8 +16,8 @@ from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.placement.frame import Frame, Mask
-from sterna.placement.packed import staying
-from sterna.placement.packing import free_ordinals, nowhere, numbered, on_preferred_node
+from sterna.placement.packed import put_down, staying
+from sterna.placement.packing import free_ordinals, numbered, on_preferred_node
 from sterna.placement.room import Room
 from sterna.placement.shrinking import is_elastic, shrunk
 
@@ -35,14 +35,7 @@ def spread_by_count(view: Snapshot, target: Target) -> Layout:
             placed = _seated(room, pods, job.spec, kept, grant)
         _count(room.frame, pods, kept, -1)
         _count(room.frame, pods, placed or (), 1)
-        if placed is None:
-            del workers[job_id]
-            becauses[job_id] = nowhere(room, job.spec, max(1, grant.floor))
-        elif placed == job.workers:
-            workers[job_id] = job.workers  # it may not grow after all: nothing happened to it
-            del becauses[job_id]
-        else:
-            workers[job_id] = placed
+        put_down(job, grant, placed, room, workers, becauses)
     return Layout(workers, becauses)
 
 

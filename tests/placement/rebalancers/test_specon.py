@@ -10,7 +10,9 @@ from sterna.model.jobs import FixedRole, Role, Worker
 from sterna.model.layout import Layout
 from sterna.model.resources import Resources
 from sterna.model.why import Why
+from sterna.placement.rebalancers.cost import CostOptions
 from sterna.placement.rebalancers.demand import Demands
+from sterna.placement.rebalancers.forecast import Forecast
 from sterna.placement.rebalancers.scene import Scene
 from tests.placement.rebalancers.worlds import (
     CONVERGED,
@@ -132,6 +134,19 @@ def test_no_single_job_pays_for_the_others():
     paying = look(view, "specon", converged_weight=1, harm_max=0)
     assert [move.to for move in paying.considered if move.to] == ["n2"]
     assert paying.memory.jobs[JobId("alone")]["rebalancing/delayed_s"] == 600.0
+
+
+def test_a_job_that_is_partly_on_nodes_of_another_pool_is_weighed_by_what_is_here():
+    """Nothing is known here of how crowded those are, and nothing here changes it."""
+    busy = [task(f"p{number}", "n1", growth=PROGRESSING) for number in range(2)]
+    spans = task("c", "n1", "elsewhere", growth=CONVERGED)
+    view = world(NODES, [*busy, spans])
+    scene = Scene(view, Layout({each.id: each.workers for each in view.jobs}))
+    forecast = Forecast(scene, Demands(scene), CostOptions())
+    here = next(unit for unit in scene.units if unit.workers[0].node == "n1")
+    effects = forecast.effects_s(here, NodeId("n2"))
+    assert effects == {"p0": -500.0, "p1": -500.0, "c": -1000.0}  # it has 500 s left, and shares with two
+    assert forecast.whole_s(spans) == pytest.approx(100.0 - spans.spec.submitted_s + 1500.0)
 
 
 def test_a_job_that_ends_before_the_pause_is_paid_back_stays():

@@ -48,8 +48,10 @@ class Forecast:
         return max((of_node[job.id] for of_node in ends if job.id in of_node), default=0.0)
 
     def _as_it_is(self, node: NodeId) -> _Ends:
+        """Nobody on nodes of other pools, or that are gone, ends later or sooner by what happens here."""
         if node not in self._as_they_are:
-            self._as_they_are[node] = self._ends(node, self._scene.residents.get(node, ()))
+            residents = self._scene.residents.get(node)
+            self._as_they_are[node] = {} if residents is None else self._ends(node, residents)
         return self._as_they_are[node]
 
     def _ends(self, node_id: NodeId, seats: Sequence[Seat]) -> _Ends:
