@@ -88,6 +88,7 @@ class SimulationRequest:
     foretells_again: bool = False
     grace_s: float = 0.0
     starving_after_s: float | None = None
+    idle_cpu_share: float | None = None  # of nodes with GPUs, for jobs without
     rebalance: tuple[str, ...] = ()  # who moves work beyond what placement does
     rebalance_settings: Mapping[str, str] = field(default_factory=dict)
     contention: str = "none"  # what containers on a node get into each other's way for
@@ -137,7 +138,12 @@ def run_simulation(
         jobs=jobs,
         size=chosen,
         place=place,
-        settings=Settings(counted=where == "count", starving_after_s=request.starving_after_s, rebalance=moving),
+        settings=Settings(
+            counted=where == "count",
+            starving_after_s=request.starving_after_s,
+            rebalance=moving,
+            idle_cpu_share=request.idle_cpu_share,
+        ),
         costs=Costs(request.start_cost_s, request.rescale_cost_s, request.migrate_cost_s),
         interval_s=request.interval_s if request.interval_s is not None or not by_rounds else _ROUND_S,
         rate_limit_s=request.rate_limit_s or 0.0,
@@ -171,6 +177,7 @@ async def run_local(
     rate_limit_s: float | None = None,
     rebalance: Sequence[str] | None = None,
     rebalance_settings: Mapping[str, str] | None = None,
+    idle_cpu_share: float | None = None,
     monitor_secret: str | None = None,
 ) -> None:
     """The local engine for as long as `serve` lasts, which answers whether jobs are left running.
@@ -198,6 +205,7 @@ async def run_local(
             rate_limit_s=rate_limit_s,
             rebalance=rebalance,
             rebalance_settings=rebalance_settings or {},
+            idle_cpu_share=idle_cpu_share,
             monitor_secret=monitor_secret,
             shapes=_SHAPES,
         )
@@ -255,6 +263,7 @@ def text_journal(request: SimulationRequest, sink: Callable[[str], object]) -> T
         "settings": dict(request.settings),
         "placement": request.placement or chosen.placement,
         "starvingAfterSeconds": request.starving_after_s,
+        "idleCpuShare": request.idle_cpu_share,
         "rebalance": list(request.rebalance),
         "rebalanceSettings": dict(request.rebalance_settings),
     }
@@ -280,14 +289,22 @@ def _as_recorded(first: Entry | None) -> Callable[[Snapshot], Decision]:
             field="journal line 1", value=about, expected="what opens a journal: policy, settings, ..."
         )
     chosen = policy_named(str(about.get("policy")), {str(key): str(value) for key, value in settings.items()})
-    where, starving_after_s = str(about.get("placement") or chosen.placement), about.get("starvingAfterSeconds")
-    if type(starving_after_s) not in (int, float, type(None)):
-        field = "journal line 1: starvingAfterSeconds"
-        raise InvalidRequest(field=field, value=starving_after_s, expected="seconds, or null")
-    moving = _rebalancing_as_recorded(about)
-    rules = Settings(counted=where == "count", starving_after_s=starving_after_s, rebalance=moving)
+    where = str(about.get("placement") or chosen.placement)
+    rules = Settings(
+        counted=where == "count",
+        starving_after_s=_number_as_recorded(about, "starvingAfterSeconds"),
+        rebalance=_rebalancing_as_recorded(about),
+        idle_cpu_share=_number_as_recorded(about, "idleCpuShare"),
+    )
     place = placement(where)
     return lambda view: decide(view, chosen, place, rules)
+
+
+def _number_as_recorded(about: Mapping[str, Any], key: str) -> float | None:
+    said = about.get(key)
+    if type(said) not in (int, float, type(None)):
+        raise InvalidRequest(field=f"journal line 1: {key}", value=said, expected="a number, or null")
+    return said
 
 
 def _rebalancing_as_recorded(about: Mapping[str, Any]) -> Rebalancing | None:
@@ -323,11 +340,20 @@ def decide_file(
     placement: str | None = None,
     rebalance: Sequence[str] = (),
     rebalance_settings: Mapping[str, str] | None = None,
+    idle_cpu_share: float | None = None,
 ) -> tuple[Snapshot, Decision]:
     """What the core does with the snapshot in this file; `-` reads standard input."""
     moving = rebalancers(rebalance, rebalance_settings)
     view = load_snapshot(_content(path))
-    return view, decide_snapshot(view, policy=policy, settings=settings, placement_name=placement, rebalance=moving)
+    decision = decide_snapshot(
+        view,
+        policy=policy,
+        settings=settings,
+        placement_name=placement,
+        rebalance=moving,
+        idle_cpu_share=idle_cpu_share,
+    )
+    return view, decision
 
 
 def decide_snapshot(
@@ -337,12 +363,14 @@ def decide_snapshot(
     settings: Mapping[str, str] | None = None,
     placement_name: str | None = None,
     rebalance: Rebalancing | None = None,
+    idle_cpu_share: float | None = None,
 ) -> Decision:
     """The pure core with policy and placement by name: also how a recorded decision is replayed."""
     chosen = policy_named(policy, settings or {})
     where = _placement_for(chosen, placement_name)
     require_nodes(where, rebalance)
-    return decide(view, chosen, placement(where), Settings(counted=where == "count", rebalance=rebalance))
+    rules = Settings(counted=where == "count", rebalance=rebalance, idle_cpu_share=idle_cpu_share)
+    return decide(view, chosen, placement(where), rules)
 
 
 def require_nodes(placement_name: str, rebalance: Rebalancing | None) -> None:

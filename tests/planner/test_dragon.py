@@ -129,7 +129,7 @@ def test_dragon_21_a_job_that_can_never_start_gets_a_verdict_and_blocks_nobody()
 
 def test_dragon_21_the_verdict_says_which_resource_is_short():
     decision = decided(cluster(nodes=[slots("n1", 4)], jobs=[cpu_job("a", needs=9)], now_s=100))
-    assert "cpu milli" in decision.because_of(JobId("a")).sentence
+    assert "cpus in all 9" in decision.because_of(JobId("a")).sentence
 
 
 def test_dragon_21_a_job_that_could_start_later_is_not_overtaken_once_it_is_overdue():

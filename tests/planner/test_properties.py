@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from tests.oracle.worlds import small_world
 from tests.random_worlds import changed, churned, random_world, shares_by_card, used_by_node
 
 from sterna.model.ids import JobId
@@ -24,7 +25,8 @@ VARIANTS = [
     ("elastic-tiresias", {"promotion": "voda"}),
     ("elastic-fifo", {"variant": "afs"}),
 ]
-PLACEMENTS = ("repack", "widest")
+PLACEMENTS = ("packed", "repack", "widest", "widest-smallest-first", "spread")
+WORLD = pytest.mark.parametrize("world", [random_world, small_world], ids=["random", "mixed"])
 
 
 def names(case: tuple[str, dict[str, str]]) -> str:
@@ -32,23 +34,25 @@ def names(case: tuple[str, dict[str, str]]) -> str:
     return "-".join([name, *settings.values()])
 
 
+@WORLD
 @pytest.mark.parametrize("batch", range(BATCHES), ids=lambda batch: f"batch {batch}")
 @pytest.mark.parametrize("case", VARIANTS, ids=names)
-def test_dragon_48_no_plan_breaks_a_promise(case, batch):
+def test_dragon_48_no_plan_breaks_a_promise(case, batch, world):
     """Row 48 and S1: no node overfull, sizes within bounds, worker 0 and fixed roles kept, at every step."""
     chosen = policy(*case)
     for seed in range(batch, WORLDS, BATCHES):
-        view = random_world(seed)
+        view = world(seed)
         check(view, decide(view, chosen, placement(chosen.placement), _settings(seed)), seed)
         later = churned(_after(view, decide(view, chosen, placement(chosen.placement))), seed)
         check(later, decide(later, chosen, placement(chosen.placement), _settings(seed)), seed)
 
 
+@WORLD
 @pytest.mark.parametrize("where", PLACEMENTS)
-def test_dragon_48_other_placements_keep_the_promises_too(where):
+def test_dragon_48_other_placements_keep_the_promises_too(where, world):
     chosen = policy("elastic-fifo")
     for seed in range(WORLDS):
-        view = random_world(seed)
+        view = world(seed)
         check(view, decide(view, chosen, placement(where)), seed)
 
 

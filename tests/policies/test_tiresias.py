@@ -208,7 +208,7 @@ def test_at_the_moment_it_named_the_answer_has_changed_even_on_a_clock_since_197
 
 def test_no_room_is_an_empty_answer():
     view = replace(cluster(jobs=[job("a", needs=1)], gpus=1), reserved=1000)
-    assert tiresias(view, TiresiasOptions()) == Target({})
+    assert tiresias(view, TiresiasOptions()) == Target({}, whole="initial")
 
 
 def test_memory_forgets_the_finished_keeps_the_suspended_and_passes_on_what_is_not_ours():

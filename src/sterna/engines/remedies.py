@@ -13,6 +13,7 @@ SOONER: Mapping[Why, str] = {
     Why.LOWER_QUEUE: "jobs in the higher queue end",
     Why.NO_NODE_FITS: "room becomes free on one node, or its workers get smaller",
     Why.NEVER_FITS: "its workers or their minimum get smaller, or larger nodes join",
+    Why.WHOLE_SIZE: "so much room becomes free at once, its size gets smaller, or the policy is an elastic one",
     Why.RESERVED: "the job that the room is kept for has started",
     Why.SUSPENDED: "its owner resumes it",
     Why.NODE_LOST: "the node comes back, or room becomes free elsewhere",

@@ -1,10 +1,22 @@
-"""Can this job ever start? Looked at only for jobs that could not be placed: everybody else has just proved it."""
+"""Can this job ever start, and what is short if not? Verdicts with numbers, exact for one job's gang (`gangs.py`).
 
-from sterna.model.jobs import Job
-from sterna.model.nodes import Node
+Asked only about jobs that could not be placed: everybody else has just proved it. Answers are kept with the cluster,
+since of thousands of waiting jobs most ask for the same.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from sterna.model.gangs import Gang, Space, gang_fits, gang_of, slots_in, space_of
+from sterna.model.jobs import Job, JobSpec
+from sterna.model.nodes import Cluster, Node
 from sterna.model.resources import WHOLE_GPU_MILLI, Currency, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because, Why
+
+IDLE_CPU_SHARE = 0.5  # of a GPU node, for jobs without GPUs, where there are nodes without GPUs as well
+
+Numbers = tuple[tuple[str, int | float | str], ...]
 
 
 def too_big_for_pool(view: Snapshot) -> list[Job]:
@@ -16,43 +28,97 @@ def too_big_for_pool(view: Snapshot) -> list[Job]:
 
 
 def never_fits(view: Snapshot, job: Job) -> Because | None:
-    """A verdict with the resource that is short, if even an empty pool could not hold the job; None if one could."""
-    spec = job.spec
-    nodes = [
+    """A verdict with the resource that is short, if even empty nodes could not hold the job; None if they could."""
+    return never_fits_on(view.cluster.bare, job.spec)
+
+
+def never_fits_on(cluster: Cluster, spec: JobSpec) -> Because | None:
+    """The same for the nodes of this cluster, one pool after the other, as a job lives in one."""
+    key = ("never fits", *asks(spec))
+    if key not in cluster.answers:
+        cluster.answers[key] = _verdict(cluster, spec)
+    return cluster.answers[key]  # type: ignore[return-value]
+
+
+def asks(spec: JobSpec) -> tuple[object, ...]:
+    """What decides where a job's minimum fits: jobs for which this is equal get equal answers."""
+    return (spec.request, spec.workers_min, spec.fixed, spec.accelerator, spec.selector, spec.tolerations)
+
+
+def admitting(nodes: Iterable[Node], spec: JobSpec) -> list[Node]:
+    """Nodes that would take new workers of this job, room aside."""
+    return [
         node
-        for node in view.nodes
+        for node in nodes
         if spec.accelerator in (None, node.accelerator) and node.admits(spec.tolerations, spec.selector)
     ]
-    slots = sum(slots_on(node, spec.request) for node in nodes)
-    if slots >= spec.workers_min and all(
-        sum(slots_on(node, role.request) for node in nodes) >= role.replicas for role in spec.fixed
-    ):
-        return None
-    return Because(Why.NEVER_FITS, _shortage(nodes, job, slots, view.currency))
 
 
-def slots_on(node: Node, request: Resources) -> int:
-    """How many such workers an otherwise empty node holds beside its guests."""
-    room = node.free_of_guests
-    counts = [have // take for have, take in zip(room[:2], request[:2], strict=True) if take]
-    if request.shares_gpu:
-        if any(card.memory_bytes and request.gpu_bytes > card.memory_bytes for card in node.devices[:1]):
-            return 0
-        counts.append(room.gpu_milli // WHOLE_GPU_MILLI * (WHOLE_GPU_MILLI // request.gpu_milli))
-    elif request.gpu_milli:
-        counts.append(room.gpu_milli // request.gpu_milli)
-    return min(counts, default=1 << 30)  # a worker that asks for nothing fits any number of times
+def what_is_short(spaces: list[Space], gang: Gang) -> Numbers:
+    """Why the gang does not fit into these spaces, in the first resource without which it would.
+
+    One worker that fits nowhere is told apart from a gang that is too large in all.
+    """
+    parts = [gang.request, *(request for request, _ in gang.fixed)]
+    alone = next((each for each in parts if not any(slots_in(space, each) for space in spaces)), None)
+    asked = gang if alone is None else Gang(alone, 1)
+    short = next((kind for kind in _KINDS if gang_fits(spaces, kind.left_out_of(asked))), None)
+    kind = short or next((kind for kind in _KINDS if kind.of(asked.total)), _KINDS[-1])
+    best = ((f"{kind.name}_on_the_best_node", kind.shown(max((kind.free(space) for space in spaces), default=0))),)
+    if alone is not None or kind is _CARD_MEMORY:
+        return ((f"{kind.name}_each", kind.shown(kind.of(alone or gang.request))), *best)
+    free = sum(kind.free(space) for space in spaces)
+    return ((f"{kind.name}_in_all", kind.shown(kind.of(gang.total))), (f"{kind.name}_free", kind.shown(free)), *best)
 
 
-def _shortage(nodes: list[Node], job: Job, slots: int, currency: Currency) -> tuple[tuple[str, int | float | str], ...]:
-    spec = job.spec
-    most = Resources(*(max((node.free_of_guests[each] for node in nodes), default=0) for each in range(4)))
-    short = next((each for each in (2, 1, 0) if spec.request[each] > most[each]), int(currency))  # GPUs first
-    what = Resources._fields[short]
-    return (
-        ("nodes_that_admit_it", len(nodes)),
-        ("workers_needed", spec.workers_min),
-        ("workers_that_fit_there_beside_guests", slots),
-        (f"{what}_each", spec.request[short]),
-        (f"{what}_on_the_largest_of_them", most[short]),
-    )
+class _Kind(NamedTuple):
+    """One thing that may be short, and how it is shown."""
+
+    name: str
+    place: int  # in `Resources`
+    unit: int
+    free: Callable[[Space], int]
+
+    def of(self, request: Resources) -> int:
+        return request[self.place]
+
+    def left_out_of(self, gang: Gang) -> Gang:
+        """The same gang, if nobody in it asked for this."""
+        fixed = tuple((self._left_out(request), replicas) for request, replicas in gang.fixed)
+        return Gang(self._left_out(gang.request), gang.workers, fixed)
+
+    def _left_out(self, request: Resources) -> Resources:
+        gone = {self.place, 3} if self.place == Currency.GPU else {self.place}  # card memory goes with the card
+        return Resources(*(0 if place in gone else amount for place, amount in enumerate(request)))
+
+    def shown(self, amount: int) -> int | float:
+        return amount // self.unit if amount % self.unit == 0 else round(amount / self.unit, 3)
+
+
+_CARD_MEMORY = _Kind("card_gib", 3, 1 << 30, lambda space: max((size for _, size in space.cards), default=0))
+_KINDS = (  # in the order in which they are named: what is rarest first
+    _CARD_MEMORY,
+    _Kind("gpus", 2, WHOLE_GPU_MILLI, lambda space: sum(milli for milli, _ in space.cards)),
+    _Kind("cpus", 0, 1000, lambda space: space.cpu_milli),
+    _Kind("memory_gib", 1, 1 << 30, lambda space: space.memory_bytes),
+)
+
+
+def _verdict(cluster: Cluster, spec: JobSpec) -> Because | None:
+    gang = gang_of(spec)
+    best: tuple[int, list[Space]] = (-1, [])
+    admitted = 0
+    for pool in cluster.by_accelerator.values():
+        nodes = admitting(pool.nodes, spec)
+        admitted += len(nodes)
+        spaces = [space_of(node) for node in nodes]
+        if nodes and gang_fits(spaces, gang):
+            return None
+        best = max(best, (sum(slots_in(space, spec.request) for space in spaces), spaces), key=lambda found: found[0])
+    numbers: Numbers = (("nodes_that_admit_it", admitted),)
+    if admitted:
+        fit = (
+            (("workers_needed", spec.workers_min), ("workers_that_fit", best[0])) if best[0] < spec.workers_min else ()
+        )
+        numbers = (*numbers, *fit, *what_is_short(best[1], gang))
+    return Because(Why.NEVER_FITS, numbers)

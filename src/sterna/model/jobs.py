@@ -58,6 +58,7 @@ class JobSpec:
     workers_step: int = 1  # sizes are min, min + step, ...: tensor-parallel groups, whole nodes
     fixed: tuple[FixedRole, ...] = ()
     accelerator: str | None = None  # the pool; None: any
+    moves_between_pools: bool = False  # may a running job that takes any go to another pool when it cannot stay?
     category: str = ""  # jobs of one category share what is learned about their speed
     kind: str = "ElasticJob"
     priority: int = 0  # larger goes first, where a policy looks at it
@@ -198,6 +199,12 @@ class Job:
     @property
     def finished(self) -> bool:
         return self.phase in FINISHED
+
+    @property
+    def size_to_keep(self) -> int:
+        """What it holds, on its grid: a loss between two sizes goes down to the smaller, which needs no room; one below
+        the smallest goes up to it. 0 if it holds nothing."""
+        return self.size and (self.spec.allowed_size(self.size) or self.spec.workers_min)
 
     def attained_gpu_s(self, now_s: float) -> float:
         return self.gpu_s + self.service_rate * max(0.0, now_s - self.as_of_s) if self.size else self.gpu_s

@@ -132,7 +132,7 @@ class Cluster:
     @cached_property
     def currency(self) -> Currency:
         """GPUs where there are any, CPUs otherwise: the thing that policies share out."""
-        return Currency.GPU if any(node.allocatable.gpu_milli for node in self.nodes) else Currency.CPU
+        return Currency.GPU if self.has_gpus else Currency.CPU
 
     @cached_property
     def capacity(self) -> int:
@@ -141,9 +141,53 @@ class Cluster:
         return sum(node.free_of_guests[currency] for node in self.nodes if node.schedulable)
 
     @cached_property
+    def room(self) -> Resources:
+        """What the next layout may use of everything, added up: no job can hold more, wherever its workers are."""
+        room = NOTHING
+        for node in self.nodes:
+            if node.schedulable:
+                room = room.plus(node.free_of_guests)
+        return room
+
+    @cached_property
     def gpus(self) -> int:
         """Whole GPUs installed on schedulable nodes, guests or not: the divisor of utilisation."""
         return sum(node.allocatable.gpu_milli for node in self.nodes if node.schedulable) // WHOLE_GPU_MILLI
+
+    @cached_property
+    def bare(self) -> "Cluster":
+        """The same nodes without what is there only for now: workers of other pools' jobs, a reservation. Verdicts
+        that hold for ever are given by these. The planner knows (`temporarily`); otherwise they are these very nodes.
+        """
+        return self
+
+    def temporarily(self, nodes: Iterable[Node]) -> "Cluster":
+        """The same nodes as they are for now."""
+        cluster = Cluster(tuple(nodes))
+        cluster.__dict__["bare"] = self.bare
+        return cluster
+
+    @cached_property
+    def by_accelerator(self) -> dict[str, "Cluster"]:
+        """The pools, by name. Kept, so that what is known of a pool's nodes is known in the next cycle as well."""
+        if len(self.accelerators) == 1:
+            return {self.accelerators[0]: self}
+        return {
+            name: Cluster(tuple(node for node in self.nodes if node.accelerator == name)) for name in self.accelerators
+        }
+
+    @cached_property
+    def has_gpus(self) -> bool:
+        return any(node.allocatable.gpu_milli for node in self.nodes)
+
+    @cached_property
+    def has_nodes_without_gpus(self) -> bool:
+        return any(not node.allocatable.gpu_milli for node in self.nodes)
+
+    @cached_property
+    def answers(self) -> dict[object, object]:
+        """What was found out about these nodes by those who know how to ask (`feasibility.py`)."""
+        return {}
 
     @cached_property
     def accelerators(self) -> tuple[str, ...]:

@@ -51,6 +51,9 @@ class Decision:
     wake_s: float | None  # look again at this moment at the latest. None: only when something happens
     verdicts: Mapping[JobId, Because] = field(default_factory=dict)  # jobs that no policy could help, and why
     considered: tuple[ConsideredMove, ...] = ()  # by rebalancers, in the order in which they looked
+    chosen: Mapping[JobId, Because] = field(default_factory=dict)  # why jobs that take any accelerator are in a pool
+    kept_for: tuple[JobId, ...] = ()  # jobs that waited so long that nodes are kept for them, one a pool
+    idle_cpu_share: float | None = None  # as the settings had it: reasons are worked out later, and by the same pools
 
     @property
     def changes_something(self) -> bool:

@@ -35,8 +35,12 @@ class Target:
     grants: Mapping[JobId, Grant]  # in order of precedence: placement serves them so. Absent: nothing
     memory: PolicyMemory = field(default_factory=PolicyMemory)
     wake_s: float | None = None  # the policy's answer changes at this moment even if nothing happens. None: it does not
+    whole: str = (
+        ""  # rigid policies: a job gets this size of its spec or nothing, "initial" or "max". Empty: its minimum
+    )
     left_out: Mapping[JobId, Because] = field(default_factory=dict)  # where the reason is not `otherwise`
     otherwise: Because = NO_ROOM  # why a job that is mentioned nowhere gets nothing
+    wishes: bool = False  # the placement settles how much of each grant comes true, and nobody repairs it afterwards
     make_room_for: JobId | None = None  # others may be cut down to their minimum for this job, if that lets it start
 
     def workers_of(self, job_id: JobId) -> int:

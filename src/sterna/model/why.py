@@ -27,6 +27,7 @@ class Why(StrEnum):
     NEVER_FITS = "NeverFits"
     RESERVED = "Reserved"
     SUSPENDED = "Suspended"
+    WHOLE_SIZE = "WholeSize"
     # ... or they move, because ...
     NODE_LOST = "NodeLost"
     NODE_DRAINED = "NodeDrained"
@@ -37,6 +38,8 @@ class Why(StrEnum):
     NODE_OVERLOADED = "NodeOverloaded"
     DEFRAGMENTED = "Defragmented"
     NODE_CLOSED = "NodeClosed"
+    # ... or it belongs to a pool, because ...
+    POOL_CHOSEN = "PoolChosen"
     # ... or a rebalancer looked at them and they stay, because ...
     EVEN_LOAD = "EvenLoad"
     NO_TARGET = "NoTarget"
@@ -63,6 +66,7 @@ _SENTENCES: dict[Why, str] = {
     Why.NEVER_FITS: "no nodes that admit it could hold its minimum, even without other jobs: it can never start",
     Why.RESERVED: "the room that is free is kept for a job that has waited longer",
     Why.SUSPENDED: "its owner suspended it",
+    Why.WHOLE_SIZE: "the policy gives it its whole size or nothing, and there is no room for all of it",
     Why.NODE_LOST: "the node it was on is not ready",
     Why.NODE_DRAINED: "the node it was on is being emptied",
     Why.CROWDED_OUT: "pods that are not training, or a broken card, took the room it had",
@@ -72,6 +76,7 @@ _SENTENCES: dict[Why, str] = {
     Why.NODE_OVERLOADED: "its node is loaded far above the mean of all nodes",
     Why.DEFRAGMENTED: "its room, joined with what is free beside it, is worth more than the pause of a move",
     Why.NODE_CLOSED: "the node it was on takes nobody new any more",
+    Why.POOL_CHOSEN: "it names no accelerator, and this is the first pool that suits it",
     Why.EVEN_LOAD: "no other node is so much less loaded that a move would help",
     Why.NO_TARGET: "the nodes that are less loaded have no room for it, or do not admit it",
     Why.NOT_WORTH_IT: "a move would cost more than it brings before the job ends",

@@ -110,6 +110,7 @@ class Workload:
     port: int | None = None  # the first role's named port, where the manifest fixes one. None: the engine finds one
     units_total: float | None = None  # epochs or steps, where the manifest says how many. None: the program tells
     accelerator: str | None = None
+    moves_between_pools: bool = False
     category: str = ""
     priority: int = 0
     selector: tuple[tuple[str, str], ...] = ()
@@ -142,6 +143,7 @@ class Workload:
             workers_step=self.workers_step,
             fixed=fixed,
             accelerator=self.accelerator,
+            moves_between_pools=self.moves_between_pools,
             category=self.category,
             kind=self.kind,
             priority=self.priority,

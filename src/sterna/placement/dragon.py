@@ -94,7 +94,8 @@ def _what_stays(view: Snapshot, target: Target) -> _Table:
 
 
 def _at_its_size(job: Job, grant: Grant) -> Grant:
-    return Grant(min(job.size, grant.workers), min(grant.floor, job.spec.workers_min), grant.because)
+    """What runs stays as it is; a loss that left it between two sizes or below the smallest is made good first."""
+    return Grant(min(job.size_to_keep, grant.workers), min(grant.floor, job.spec.workers_min), grant.because)
 
 
 def _waiting(table: _Table) -> list[tuple[Job, Grant]]:

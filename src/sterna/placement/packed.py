@@ -9,7 +9,7 @@ with its random orders made total and, of the nodes that hold a whole job, the t
 from collections.abc import Mapping
 
 from sterna.model.ids import JobId
-from sterna.model.jobs import Job, Worker
+from sterna.model.jobs import Job, JobSpec, Worker
 from sterna.model.layout import Layout
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
@@ -18,7 +18,7 @@ from sterna.placement.crowding import crowded_out
 from sterna.placement.frame import Frame, frame_of
 from sterna.placement.packing import nowhere, seated
 from sterna.placement.room import Room, holding
-from sterna.placement.shrinking import belongs, shrunk
+from sterna.placement.shrinking import belongs, is_elastic, shrunk
 
 
 def packed(view: Snapshot, target: Target) -> Layout:
@@ -86,6 +86,12 @@ def is_settled(frame: Frame, job: Job, grant: Grant) -> bool:
         and (not spec.fixed or len(job.workers) == grant.workers + spec.fixed_count)
         and frame.keeps_all(spec, job.workers)
     )
+
+
+def can_go_on(spec: JobSpec, kept: tuple[Worker, ...], grant: Grant) -> bool:
+    """Are these workers enough to train on without any other: a size above the floor, and all fixed roles?"""
+    size = sum(map(is_elastic, kept))
+    return spec.allowed_size(size) >= max(1, grant.floor) and len(kept) - size == spec.fixed_count
 
 
 def _kept(frame: Frame, job: Job, grant: Grant) -> tuple[tuple[Worker, ...], Because]:

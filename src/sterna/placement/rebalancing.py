@@ -4,7 +4,6 @@ Only the hook: what a proposal is, how proposals become part of a layout, and ho
 beside what the policy does. Who proposes is up to `rebalancers/`, and to engines that are asked for a move.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 from sterna.model.why import Because, Why
 from sterna.placement.frame import frame_of
+from sterna.placement.moving import Move, Moving
 from sterna.placement.room import Room
 
 
@@ -84,24 +84,25 @@ def with_proposals(view: Snapshot, layout: Layout, proposals: Iterable[Proposal]
 
 
 def with_move_finished(view: Snapshot, layout: Layout, job_id: JobId, to: Sequence[Worker], *, why: str) -> Layout:
-    """The layout with a job where it was to go when it let go of everything, as a whole or not at all.
+    """The layout with one job where it was to go when it let go of everything, as a whole or not at all."""
+    moving = Moving(view, layout)
+    finish_move(moving, job_id, to, why=why)
+    return moving.layout
+
+
+def finish_move(moving: Moving, job_id: JobId, to: Sequence[Worker], *, why: str) -> None:
+    """Put a job where it was to go when it let go of everything, as a whole or not at all.
 
     A job that has another size by now is left as it is: that is another decision. `why` is the word that the move was
     begun with.
     """
     wanted = {worker[:2]: worker.node for worker in to}
-    held = layout.workers_of(job_id)
-    if job_id not in view.by_id or {worker[:2] for worker in held} != wanted.keys():
-        return layout
+    held = moving.layout.workers_of(job_id)
+    if job_id not in moving.view.by_id or {worker[:2] for worker in held} != wanted.keys():
+        return
     because = Because(Why(why) if why in _WHYS else Why.REBALANCED)
-    proposals = [
-        Proposal(job_id, worker, wanted[worker[:2]], because, benefit_s=math.inf, cost_s=0.0)
-        for worker in held
-        if worker.node != wanted[worker[:2]]
-    ]
-    moved = with_proposals(view, layout, proposals, moves_max=len(proposals))
-    missed = any(proposal.worker in moved.workers_of(job_id) for proposal in proposals)
-    return layout if missed else moved
+    moves = [Move(job_id, worker, wanted[worker[:2]]) for worker in held if worker.node != wanted[worker[:2]]]
+    moving.make(moves, because)
 
 
 def _best_first(proposal: Proposal) -> tuple[float, JobId, str, int, NodeId]:

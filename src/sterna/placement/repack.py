@@ -7,7 +7,8 @@ nodes (`packing.py`), the copies are matched with nodes (`binding.py`), and whoe
 
 Departures from Voda: a split job puts only its remainder on its last node; the matching knows capacities, cards and
 whom nodes admit; a worker keeps its number while it lives; what a lost node held is placed again at once. Jobs with a
-worker on a node that takes nobody new are completed where they are instead of being packed afresh.
+worker on a node that takes nobody new are completed where they are instead of being packed afresh. A packing that would
+cost a job workers it could keep, or that moves jobs and changes no size, is not taken: `packed` settles it in place.
 
 Jobs of one size are packed in the order of their ids. Voda's came in the order in which Go walks a map, another one
 each time, so that jobs change partners and move after decisions that had nothing to do with them. `repack-by-lot` does
@@ -24,7 +25,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import Because, Why
 from sterna.placement.binding import Placed, bound
-from sterna.placement.packed import staying
+from sterna.placement.packed import can_go_on, packed, staying
 from sterna.placement.packing import best_fit_decreasing, nowhere, seated
 from sterna.placement.room import Room
 from sterna.placement.seats import dealt
@@ -57,10 +58,24 @@ def _repacked(view: Snapshot, target: Target, *, among_equals: Callable[[JobId],
     now = {job_id: _at_most(specs[job_id], kept[job_id], packing[job_id]) for job_id in packing}
     binding = bound(empty, specs, packing, now)
     placed |= dealt(empty, specs, packing, now, binding)
+    if _is_in_vain(jobs, grants, kept, placed):
+        return packed(view, target)
     for job_id in [job_id for job_id in kept if not placed.get(job_id)]:
         becauses[job_id] = nowhere(room, specs[job_id], max(1, grants[job_id].floor))
     workers = {job_id: _same_if_equal(jobs[job_id], placed[job_id]) for job_id in kept if placed.get(job_id)}
     return Layout(workers, _reasons(jobs, grants, workers, becauses))
+
+
+def _is_in_vain(jobs: Mapping[JobId, Job], grants: Mapping[JobId, Grant], kept: Placed, placed: Placed) -> bool:
+    """Would the packing cost a job that can go on workers that it could keep, or move jobs without one more worker?"""
+    sizes = {job_id: sum(map(is_elastic, placed.get(job_id, ()))) for job_id in kept}
+    for job_id, workers in kept.items():
+        spec = jobs[job_id].spec
+        if can_go_on(spec, workers, grants[job_id]) and sizes[job_id] < spec.allowed_size(
+            sum(map(is_elastic, workers))
+        ):
+            return True
+    return all(sizes[job_id] == jobs[job_id].size and kept[job_id] == jobs[job_id].workers for job_id in kept)
 
 
 def _pinned(

@@ -286,8 +286,9 @@ def holding(frame: Frame, jobs: Mapping[JobId, Job], workers: Mapping[JobId, tup
     applied. Not where nodes are overfull: there, who came first matters for who has which card.
     """
     known: _Held | None = frame.latest_room if frame.found_sound else None
+    frame.latest_room = None  # whoever fails halfway leaves nothing behind that is half of both
     if known is None:
-        known = frame.latest_room = _Held({}, Room.empty(frame))
+        known = _Held({}, Room.empty(frame))
     by_job, room = known
     for job_id, (spec, held) in tuple(by_job.items()):
         if workers.get(job_id) is not held or jobs[job_id].spec is not spec:
@@ -298,4 +299,5 @@ def holding(frame: Frame, jobs: Mapping[JobId, Job], workers: Mapping[JobId, tup
             spec = jobs[job_id].spec
             room.hold(spec, kept)
             by_job[job_id] = (spec, kept)
+    frame.latest_room = known
     return Room(frame, cpu=room.cpu.copy(), memory=room.memory.copy(), cards=room.cards.copy())

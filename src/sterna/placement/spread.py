@@ -76,7 +76,8 @@ def _seated(
             room.release(spec, (*kept, *new))
             return None
         new.append(worker)
-    for ordinal in free_ordinals(spec, kept, max(0, grant.workers - size)):
+    more = max(0, min(grant.workers - size, int(room.slots(spec.request, mask).sum())))
+    for ordinal in free_ordinals(spec, kept, more):
         worker = _newcomer(room, crowd, mask, spec.request, Role.WORKER, ordinal)
         if worker is None:
             break

@@ -5,19 +5,21 @@ order (`widest`) or the smallest first (`widest-smallest-first`, which goes with
 numbered in the order in which nodes were taken, and its restarts and speed in that simulator depend on that order.
 
 Departures: where fewer than granted can be placed, the grant's floor and the job's sizes are honoured; fixed roles go
-where most workers fit beside them.
+where most workers fit beside them. And whoever would come off worse elsewhere, or move without any growth, stays and
+grows where it is while the others are placed around it: else two jobs could throw each other out for ever.
 """
 
 from collections.abc import Callable, Iterable
 
 from sterna.model.ids import JobId
-from sterna.model.jobs import JobSpec, Role, Worker
+from sterna.model.jobs import Job, JobSpec, Role, Worker
 from sterna.model.layout import Layout
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
-from sterna.placement.packed import staying
-from sterna.placement.packing import missing_fixed, nowhere, numbered
+from sterna.placement.packed import can_go_on, put_down, staying
+from sterna.placement.packing import missing_fixed, numbered, seated
 from sterna.placement.room import Room
+from sterna.placement.shrinking import is_elastic
 
 
 def widest(view: Snapshot, target: Target) -> Layout:
@@ -30,23 +32,41 @@ def widest_smallest_first(view: Snapshot, target: Target) -> Layout:
 
 
 def _placed(view: Snapshot, target: Target, order: Callable[[list[JobId]], Iterable[JobId]]) -> Layout:
-    jobs = view.by_id
-    room, workers, becauses = staying(view, jobs, target.grants, idle=True)
-    changing = [job_id for job_id in workers if job_id in becauses]
-    for job_id in changing:
-        room.release(jobs[job_id].spec, workers[job_id])
-    for job_id in order(changing):
-        job, grant = jobs[job_id], target.grants[job_id]
-        placed = _filled(room, job.spec, grant)
-        if placed is None:
-            del workers[job_id]
-            becauses[job_id] = nowhere(room, job.spec, max(1, grant.floor))
-        elif placed == job.workers:
-            workers[job_id] = job.workers
-            del becauses[job_id]
-        else:
-            workers[job_id] = placed
+    jobs, grants = view.by_id, target.grants
+    room, workers, becauses = staying(view, jobs, grants, idle=True)
+    changing = {job_id: workers[job_id] for job_id in workers if job_id in becauses}
+    pinned: set[JobId] = set()
+    while True:
+        trial = room.copy()
+        for job_id, kept in changing.items():
+            if job_id not in pinned:
+                trial.release(jobs[job_id].spec, kept)
+        placed: dict[JobId, tuple[Worker, ...] | None] = {}
+        for job_id in order(list(changing)):
+            spec, grant = jobs[job_id].spec, grants[job_id]
+            in_place = job_id in pinned
+            placed[job_id] = seated(trial, spec, changing[job_id], grant) if in_place else _filled(trial, spec, grant)
+        moved_in_vain = {
+            job_id
+            for job_id, kept in changing.items()
+            if job_id not in pinned and _is_in_vain(jobs[job_id], grants[job_id], kept, placed[job_id])
+        }
+        if not moved_in_vain:
+            break
+        pinned |= moved_in_vain
+    for job_id in order(list(changing)):
+        put_down(jobs[job_id], grants[job_id], placed[job_id], trial, workers, becauses)
     return Layout(workers, becauses)
+
+
+def _is_in_vain(job: Job, grant: Grant, kept: tuple[Worker, ...], placed: tuple[Worker, ...] | None) -> bool:
+    """Would a job that can go on where it is have fewer workers elsewhere, or just as many as it has now?"""
+    if not can_go_on(job.spec, kept, grant):
+        return False
+    found = 0 if placed is None else sum(map(is_elastic, placed))
+    return found < job.spec.allowed_size(sum(map(is_elastic, kept))) or (
+        found == job.size and kept == job.workers and placed != kept
+    )
 
 
 def _filled(room: Room, spec: JobSpec, grant: Grant) -> tuple[Worker, ...] | None:

@@ -3,12 +3,12 @@
 `decide` checks its own work before handing it out (`invariants.py`); what breaks a promise is never applied.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sterna.model.considering import ConsideredMove
-from sterna.model.errors import InvariantBroken
-from sterna.model.feasibility import never_fits, too_big_for_pool
+from sterna.model.errors import InvalidRequest, InvariantBroken
+from sterna.model.feasibility import Numbers, never_fits, too_big_for_pool
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.layout import Layout
@@ -18,14 +18,14 @@ from sterna.model.target import Target
 from sterna.model.why import Because, Why
 from sterna.placement.rebalancing import Rebalancing, with_rebalancing, without_rebalancing
 from sterna.planner.invariants import require_sound
+from sterna.planner.lanes import Part, beside_neighbours
 from sterna.planner.pools import joined_memory, pools_of, stamped
-from sterna.planner.reservations import starving_head, with_reservation
+from sterna.planner.repair import placed_target
+from sterna.planner.reservations import Reservation, with_reservation
 from sterna.planner.steps import changes, ordered_steps
 
 Sizing = Callable[[Snapshot], Target]
 Placing = Callable[[Snapshot, Target], Layout]
-
-_PASSES_MAX = 4  # each leaves out jobs that no node could take, so that their share is not idle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,69 +35,65 @@ class Settings:
     starving_after_s: float | None = None  # set nodes aside for a job that waited this long. None: never
     counted: bool = False  # nodes do not matter, only sums: for simulations with `count` placement
     rebalance: Rebalancing | None = None  # moves beyond what placement does. None: none
+    idle_cpu_share: float | None = None  # of a GPU node, for jobs without GPUs. None: `lanes.share_for_gpuless` says
+
+    def __post_init__(self) -> None:
+        if self.idle_cpu_share is not None and not 0.0 <= self.idle_cpu_share <= 1.0:
+            raise InvalidRequest(field="idle CPU share", value=self.idle_cpu_share, expected="a number from 0 to 1")
 
 
 def decide(view: Snapshot, size: Sizing, place: Placing, settings: Settings | None = None) -> Decision:
     """Size, place, rebalance and plan every pool, and join what they answer."""
     settings = settings or Settings()
-    pools = pools_of(view)
-    if len(pools) == 1:
-        return _decide_pool(pools[0][1], size, place, settings, name=None)
-    decisions = [(name, _decide_pool(part, size, place, settings, name=name)) for name, part in pools]
-    return _joined(view, decisions)
+    parts = pools_of(view, idle_cpu_share=settings.idle_cpu_share)
+    if len(parts.pools) == 1 and not parts.chosen:
+        return _decide_pool(parts.pools[0].view, size, place, settings, name=None)
+    decided: dict[str, tuple[Part, Decision]] = {}
+    for part in parts.pools:  # a lane comes after the pool whose nodes it shares
+        if part.lane_of is not None:
+            neighbours, decision = decided[part.lane_of]
+            part = beside_neighbours(part, view, neighbours, decision.layout)
+        decided[part.name] = part, _decide_pool(part.view, size, place, settings, name=part.name)
+    return _joined(view, [(name, decision) for name, (_, decision) in decided.items()], parts.chosen)
 
 
 def _decide_pool(view: Snapshot, size: Sizing, place: Placing, settings: Settings, *, name: str | None) -> Decision:
     verdicts: dict[JobId, Because] = {}
     left_out = too_big_for_pool(view)
     for job in left_out:
-        verdicts[job.id] = never_fits(view, job) or _bigger_than_pool(view, job)
+        verdicts[job.id] = never_fits(view, job) or Because(Why.NO_ROOM, _bigger_than_what_is_left(view, job))
     playing = without(view, left_out) if left_out else view
-    if settings.starving_after_s is not None and (head := starving_head(playing, settings.starving_after_s)):
-        playing = with_reservation(playing, head)
-    rebalance, remembered = settings.rebalance, view.memory
+    reservation: Reservation | None = None
+    if settings.starving_after_s is not None:
+        reservation = with_reservation(playing, size, settings.starving_after_s, counted=settings.counted)
+        playing, size = reservation.view, reservation.size
+    rebalance, remembered = settings.rebalance, playing.memory
     considered: tuple[ConsideredMove, ...] = ()
     if rebalance is None or settings.counted:
-        target, layout = _placed_target(playing, size, place, verdicts)
+        target, layout = placed_target(playing, size, place, verdicts)
         memory, wake_s = target.memory, target.wake_s
     else:
         playing = replace(playing, memory=without_rebalancing(remembered))  # no policy stumbles over others' keys
-        target, layout = _placed_target(playing, size, place, verdicts)
+        target, layout = placed_target(playing, size, place, verdicts)
         layout, kept, considered, round_s = rebalance(replace(playing, memory=remembered), layout)
         memory = with_rebalancing(target.memory, kept)
-        wake_s = min((at_s for at_s in (target.wake_s, round_s) if at_s is not None), default=None)
+        wake_s = _sooner(target.wake_s, round_s)
+    kept_for: tuple[JobId, ...] = ()
+    if reservation is not None:
+        memory, wake_s = reservation.remembered(memory, layout), _sooner(wake_s, reservation.wake_s)
+        kept_for = (reservation.head,) if reservation.waits and reservation.head is not None else ()
+    share = settings.idle_cpu_share
     change = changes(view, target, layout)
     if not change.shrinks and not change.grows:
-        return Decision(view.revision, target, layout, (), memory, wake_s, verdicts, considered)
+        return Decision(view.revision, target, layout, (), memory, wake_s, verdicts, considered, {}, kept_for, share)
     steps = ordered_steps(view, change, counted=settings.counted)
     require_sound(view, steps, counted=settings.counted)
     memory = memory if name is not None else stamped(memory, view.now_s)
-    return Decision(view.revision, target, layout, steps, memory, wake_s, verdicts, considered)
+    return Decision(view.revision, target, layout, steps, memory, wake_s, verdicts, considered, {}, kept_for, share)
 
 
-def _placed_target(
-    view: Snapshot, size: Sizing, place: Placing, verdicts: dict[JobId, Because]
-) -> tuple[Target, Layout]:
-    """Size and place; where a job finds no nodes, size again without it, so that others may have its share."""
-    becauses: dict[JobId, Because] = {}
-    playing = view
-    for _ in range(_PASSES_MAX):
-        target = size(playing)
-        layout = place(playing, target)
-        if len(layout.workers) >= len(target.grants):
-            break
-        stranded = {job_id for job_id, grant in target.grants.items() if grant.workers and job_id not in layout.workers}
-        if not stranded:
-            break
-        for job_id in stranded:
-            becauses[job_id] = layout.becauses.get(job_id) or target.because_of(job_id)
-        playing = without(playing, [job for job in playing.jobs if job.spec.id in stranded])
-    if becauses:
-        layout = Layout(layout.workers, {**layout.becauses, **becauses})
-        for job in view.jobs:
-            if job.spec.id in becauses and (verdict := never_fits(view, job)):
-                verdicts[job.spec.id] = verdict
-    return target, layout
+def _sooner(one_s: float | None, other_s: float | None) -> float | None:
+    return min((at_s for at_s in (one_s, other_s) if at_s is not None), default=None)
 
 
 def without(view: Snapshot, jobs: list[Job]) -> Snapshot:
@@ -106,19 +102,20 @@ def without(view: Snapshot, jobs: list[Job]) -> Snapshot:
     return replace(view, jobs=tuple(job for job in view.jobs if job.spec.id not in gone))
 
 
-def _bigger_than_pool(view: Snapshot, job: Job) -> Because:
+def _bigger_than_what_is_left(view: Snapshot, job: Job) -> Numbers:
+    """Guests that are there for now leave less than it needs."""
     what = view.currency.name.lower()
-    numbers = ((f"needs_{what}_milli", job.spec.min_request[view.currency]), ("pool_has", view.cluster.capacity))
-    return Because(Why.NEVER_FITS, numbers)
+    return ((f"needs_{what}_milli", job.spec.min_request[view.currency]), ("the_pool_has", view.cluster.capacity))
 
 
-def _joined(view: Snapshot, decisions: list[tuple[str, Decision]]) -> Decision:
+def _joined(view: Snapshot, decisions: list[tuple[str, Decision]], chosen: Mapping[JobId, Because]) -> Decision:
     """One decision from those of the pools. Pools share no node, so their steps run side by side."""
     parts = [decision for _, decision in decisions]
     wakes = [part.wake_s for part in parts if part.wake_s is not None]
     target = Target(
         {job_id: grant for part in parts for job_id, grant in part.target.grants.items()},
         left_out={job_id: why for part in parts for job_id, why in part.target.left_out.items()},
+        whole=parts[0].target.whole if parts else "",
         otherwise=parts[0].target.otherwise if parts else Because(Why.NO_ROOM),
     )
     layout = Layout(
@@ -131,4 +128,6 @@ def _joined(view: Snapshot, decisions: list[tuple[str, Decision]]) -> Decision:
     if len({action.job_id for step in steps for action in step.actions}) > len(view.jobs):
         raise InvariantBroken("two pools decided about one job")
     considered = tuple(move for part in parts for move in part.considered)
-    return Decision(view.revision, target, layout, steps, memory, min(wakes, default=None), verdicts, considered)
+    kept_for = tuple(job_id for part in parts for job_id in part.kept_for)
+    wake_s, share = min(wakes, default=None), parts[0].idle_cpu_share if parts else None
+    return Decision(view.revision, target, layout, steps, memory, wake_s, verdicts, considered, chosen, kept_for, share)

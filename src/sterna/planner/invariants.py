@@ -41,10 +41,10 @@ def _what_is_held(jobs: Mapping[JobId, Job], steps: tuple[Step, ...]) -> dict[Jo
 
 
 def _require_allowed(spec: JobSpec, workers: tuple[Worker, ...], *, counted: bool) -> None:
-    """A job that holds anything holds a size within its bounds, all its fixed roles, and nothing twice."""
+    """A job that holds anything holds a size on its own grid of steps, all its fixed roles, and nothing twice."""
     elastic = sum(worker.role is Role.WORKER for worker in workers) if spec.fixed else len(workers)
-    if not spec.workers_min <= elastic <= spec.workers_max:
-        bounds = f"{spec.workers_min} to {spec.workers_max}"
+    if elastic < 1 or spec.allowed_size(elastic) != elastic:
+        bounds = f"{spec.workers_min} to {spec.workers_max} by {spec.workers_step}"
         raise InvariantBroken(f"job {spec.id} would hold {elastic} workers; it may hold none, or {bounds}")
     if counted:
         return

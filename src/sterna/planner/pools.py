@@ -1,40 +1,70 @@
 """One pool per accelerator type: each is decided on its own, so that trouble in one never reaches another.
 
-A job names its accelerator, or takes any: then it belongs where it runs, else to the pool with most room for it.
+A job names its accelerator, or takes any: then `pool_choice.py` says where it belongs. Idle CPUs of nodes with GPUs are
+pools of their own, for jobs without GPUs (`lanes.py`).
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from sterna.model.ids import JobId, NodeId
-from sterna.model.jobs import Job
+from sterna.model.jobs import Job, JobSpec
 from sterna.model.nodes import Cluster, Guest
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
+from sterna.model.why import Because
+from sterna.planner.lanes import Part, lane_name, lane_of_nodes, share_for_gpuless
+from sterna.planner.pool_choice import Pool, PoolChoice, is_gpuless
 
 _LAST_ACTION = "last_action_s"
 
 
-def pools_of(view: Snapshot) -> list[tuple[str, Snapshot]]:
+@dataclass(frozen=True, slots=True)
+class Parts:
+    pools: tuple[Part, ...]
+    chosen: Mapping[JobId, Because]  # why a job that takes any accelerator is where it is
+
+
+def pools_of(view: Snapshot, *, idle_cpu_share: float | None = None) -> Parts:
     """The snapshot cut into pools, by accelerator; the whole of it where there is only one."""
     accelerators = view.cluster.accelerators
-    if len(accelerators) == 1 and view.accelerators_named <= {None, accelerators[0]}:
-        return [(accelerators[0], view)]
-    clusters = {name: Cluster(tuple(node for node in view.nodes if node.accelerator == name)) for name in accelerators}
-    members: dict[str, list[Job]] = {name: [] for name in accelerators}
-    homeless: list[Job] = []
-    free = {name: cluster.capacity for name, cluster in clusters.items()}
-    for job in view.holding:
-        if (home := _home(view, job)) in free:
-            free[home] -= job.spec.request[clusters[home].currency] * job.size
-    strangers: dict[NodeId, list[Guest]] = {}
-    for job in view.jobs:
-        name = _pool_name(view, job, clusters, free)
-        members.get(name, homeless).append(job)
-        _note_strangers(view, job, name, strangers)
-    parts = [(name, _part(view, name, _with_guests(clusters[name], strangers), members[name])) for name in accelerators]
-    if homeless:  # they name an accelerator that no node has: a pool of no nodes tells them so
-        parts.append((homeless[0].spec.accelerator or "", _part(view, "", Cluster(()), homeless)))
-    return parts
+    one = len(accelerators) == 1 and view.accelerators_named <= {None, accelerators[0]}
+    if one and not _has_lanes(view, idle_cpu_share):
+        return Parts((Part(accelerators[0], view),), {})
+    pools = every_pool(view, idle_cpu_share=idle_cpu_share)
+    members, chosen = _members(view, pools)
+    parts = _parts(view, pools, members)
+    if len(parts) == 1 and parts[0].view.cluster is view.cluster:
+        return Parts((Part(accelerators[0], view),), {})
+    return Parts(tuple(parts), chosen)
+
+
+def every_pool(view: Snapshot, *, idle_cpu_share: float | None = None) -> list[Pool]:
+    """All pools, whoever is in them; a lane comes after the pool whose nodes it shares."""
+    pools = [Pool(name, cluster, lane=False) for name, cluster in view.cluster.by_accelerator.items()]
+    if not _has_lanes(view, idle_cpu_share):
+        return pools
+    share = share_for_gpuless(view.cluster, idle_cpu_share)
+    shared = [pool for pool in pools if pool.cluster.has_gpus]
+    return [*pools, *(Pool(lane_name(pool.name), lane_of_nodes(pool.cluster, share), lane=True) for pool in shared)]
+
+
+def open_to(spec: JobSpec, pools: list[Pool]) -> list[Pool]:
+    """Pools that a job may be in: jobs with GPUs where there are any, jobs without in lanes where there are lanes."""
+    named = [pool for pool in pools if spec.accelerator in (None, _accelerator(pool.name))]
+    if not is_gpuless(spec):
+        named = [pool for pool in named if not pool.lane]
+        return [pool for pool in named if pool.cluster.has_gpus] or named
+    shared = {_accelerator(pool.name) for pool in named if pool.lane}
+    return [pool for pool in named if pool.lane or pool.name not in shared]
+
+
+def _has_lanes(view: Snapshot, idle_cpu_share: float | None) -> bool:
+    return (
+        view.cluster.has_gpus
+        and share_for_gpuless(view.cluster, idle_cpu_share) < 1.0
+        and view.smallest_minimum.gpu_milli == 0  # last: it may have to look at every job
+    )
 
 
 def joined_memory(view: Snapshot, parts: list[tuple[str, PolicyMemory, bool]]) -> PolicyMemory:
@@ -59,12 +89,32 @@ def stamped(memory: PolicyMemory, now_s: float) -> PolicyMemory:
     return PolicyMemory(memory.jobs, memory.values, now_s)
 
 
-def _part(view: Snapshot, name: str, cluster: Cluster, jobs: list[Job]) -> Snapshot:
-    prefix = f"{name}/"
-    values = {key.removeprefix(prefix): value for key, value in view.memory.values.items() if key.startswith(prefix)}
-    last_s = values.pop(_LAST_ACTION, None)
-    memory = PolicyMemory(view.memory.jobs, values, last_s)
-    return replace(view, cluster=cluster, jobs=tuple(jobs), memory=memory)
+# -- who belongs where
+
+
+def _members(view: Snapshot, pools: list[Pool]) -> tuple[dict[str, list[Job]], dict[JobId, Because]]:
+    """The jobs of each pool; under a name that no pool has, those that name an accelerator that nobody has."""
+    choice = PoolChoice(view, pools)
+    members: dict[str, list[Job]] = {pool.name: [] for pool in pools}
+    chosen: dict[JobId, Because] = {}
+    for job in view.jobs:
+        among = [pool.name for pool in open_to(job.spec, pools)]
+        home = _home(view, job)
+        here = next((name for name in among if home is not None and _accelerator(name) == home), None)
+        if not among:
+            name = job.spec.accelerator or ""
+        elif here is not None and not (job.spec.moves_between_pools and not choice.can_stay(here, job)):
+            name = here
+        elif len(among) == 1:
+            name = among[0]
+        else:
+            name, chosen[job.id] = choice.of(job, among)
+        members.setdefault(name, []).append(job)
+    return members, chosen
+
+
+def _accelerator(pool: str) -> str:
+    return pool.removesuffix(lane_name(""))
 
 
 def _home(view: Snapshot, job: Job) -> str | None:
@@ -75,30 +125,53 @@ def _home(view: Snapshot, job: Job) -> str | None:
     return None
 
 
-def _note_strangers(view: Snapshot, job: Job, pool: str, strangers: dict[NodeId, list[Guest]]) -> None:
-    """Workers on nodes of another pool than the job's, as its owner named another one meanwhile: guests there."""
+# -- pools as snapshots
+
+
+def _parts(view: Snapshot, pools: list[Pool], members: dict[str, list[Job]]) -> list[Part]:
+    pool_of = {job.id: name for name, jobs in members.items() for job in jobs}
+    strangers: dict[str, dict[NodeId, list[Guest]]] = {}
+    for job in view.holding:
+        _note_strangers(view, job, pool_of[job.id], strangers)
+    parts: list[Part] = []
+    for pool in pools:
+        if pool.lane and not members[pool.name]:
+            continue
+        cluster = _with_guests(pool.cluster, strangers.get(pool.name, {}))
+        lane_of = _accelerator(pool.name) if pool.lane else None
+        parts.append(Part(pool.name, _part(view, pool.name, cluster, members[pool.name]), lane_of))
+    known = {pool.name for pool in pools}
+    nobodys = sorted(members.keys() - known)  # no node has it: a pool of no nodes tells its jobs so
+    return parts + [Part(name, _part(view, name, Cluster(()), members[name])) for name in nobodys]
+
+
+def _part(view: Snapshot, name: str, cluster: Cluster, jobs: list[Job]) -> Snapshot:
+    prefix = f"{name}/"
+    values = {key.removeprefix(prefix): value for key, value in view.memory.values.items() if key.startswith(prefix)}
+    last_s = values.pop(_LAST_ACTION, None)
+    memory = PolicyMemory(view.memory.jobs, values, last_s)
+    return replace(view, cluster=cluster, jobs=tuple(jobs), memory=memory)
+
+
+def _note_strangers(view: Snapshot, job: Job, pool: str, strangers: dict[str, dict[NodeId, list[Guest]]]) -> None:
+    """Workers on nodes of a pool that the job is not in are guests there for now: of a job without GPUs in the lane
+    beside it, or of one whose owner named another accelerator meanwhile."""
     for worker in job.workers + job.leaving:
         node = view.cluster.by_id.get(worker.node)
         if node is not None and node.accelerator != pool:
-            guest = Guest(
-                f"{job.id}/{worker.role}/{worker.ordinal}", job.spec.request_of(worker.role), devices=worker.devices
-            )
-            strangers.setdefault(node.id, []).append(guest)
+            request = job.spec.request_of(worker.role)
+            guest = Guest(f"{job.id}/{worker.role}/{worker.ordinal}", request, devices=worker.devices)
+            strangers.setdefault(node.accelerator, {}).setdefault(node.id, []).append(guest)
 
 
 def _with_guests(cluster: Cluster, guests: dict[NodeId, list[Guest]]) -> Cluster:
-    if not any(node.id in guests for node in cluster.nodes):
+    """The cluster with these guests for now. The latest is kept, so that an unchanged one is known again."""
+    if not guests:
         return cluster
-    return Cluster(tuple(replace(node, guests=(*node.guests, *guests.get(node.id, ()))) for node in cluster.nodes))
-
-
-def _pool_name(view: Snapshot, job: Job, clusters: dict[str, Cluster], free: dict[str, int]) -> str:
-    spec = job.spec
-    if spec.accelerator is not None:
-        return spec.accelerator
-    if (home := _home(view, job)) is not None:
-        return home
-    if not spec.request.gpu_milli and "" in clusters:
-        return ""  # no GPU asked for, and there are nodes without one: leave the GPUs to those who need them
-    fitting = [name for name in clusters if spec.min_request[clusters[name].currency] <= clusters[name].capacity]
-    return max(fitting or list(clusters), key=lambda name: (free[name], name), default="")
+    known = cluster.answers.get("with guests")
+    if isinstance(known, tuple) and known[0] == guests:
+        return known[1]  # type: ignore[no-any-return]
+    nodes = (replace(node, guests=(*node.guests, *guests.get(node.id, ()))) for node in cluster.nodes)
+    crowded = cluster.temporarily(nodes)
+    cluster.answers["with guests"] = (guests, crowded)
+    return crowded

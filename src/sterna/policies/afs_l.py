@@ -11,7 +11,8 @@ voda  Voda's AFS-L. Nobody has a worker to begin with; of two that have none the
       to its speed before. Equally long: the challenger counts as the shorter.
 
 Departures: the first worker is the job's minimum, further ones come by `workers_step`, and only jobs whose next step
-fits take part; Voda ignored the minimum. Voda measured the time left of both jobs with the workers of the first one;
+fits take part; a job that takes none of what is shared out gets all it can be seated with at once; Voda ignored the
+minimum. Voda measured the time left of both jobs with the workers of the first one;
 here each is measured with its own. A job of unknown length counts as endless.
 """
 
@@ -28,12 +29,11 @@ import numpy.typing as npt
 from sterna.model.columns import Floats, Question
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.resources import Currency
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import NEXT_IN_ORDER, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import ascending, price, served, smallest_size, whole
+from sterna.policies.sharing import ascending, price, seatable_size, served, smallest_size, whole
 from sterna.policies.tournament import Duel, Standing, Tournament
 
 
@@ -62,7 +62,7 @@ def afs_l(view: Snapshot, options: AfsLOptions) -> Target:
         places.sort()
         jobs, units_left = tuple([jobs[place] for place in places]), [units_left[place] for place in places]
         sizes = [job.spec.workers_min for job in jobs]
-    Shares(jobs, units_left, sizes, view.currency, rule).hand_out(room)
+    Shares(view, jobs, units_left, sizes, rule).hand_out(room)
     for job, workers in zip(jobs, sizes, strict=True):
         least = job.spec.workers_min
         if workers > least:
@@ -107,13 +107,15 @@ class Shares:
     """Sizes on their way up. Lives for one decision; changes `sizes`, which stand beside `jobs`."""
 
     def __init__(
-        self, jobs: Sequence[Job], units_left: Sequence[float], sizes: list[int], currency: Currency, rule: Rule
+        self, view: Snapshot, jobs: Sequence[Job], units_left: Sequence[float], sizes: list[int], rule: Rule
     ) -> None:
+        self._view = view
         self._jobs = jobs
         self._units_left = units_left
         self._sizes = sizes
-        self._currency = currency
+        self._currency = view.currency
         self._rule = rule
+        self._grown: set[int] = set()  # those who have all that they could be seated with
 
     def hand_out(self, room: int) -> None:
         """One step at a time to the winner among those that may grow and whose next step fits, while there are any."""
@@ -126,8 +128,7 @@ class Shares:
                 position = tournament.winner
                 place = players[position]
                 room -= costs[place]
-                spec = self._jobs[place].spec
-                self._sizes[place] = self._sizes[place] + spec.workers_step if self._sizes[place] else spec.workers_min
+                self._sizes[place] = self._next_size(place)
                 if self._may_grow(place):
                     costs[place] = self._next_cost(place)
                     dearest = max(dearest, costs[place])
@@ -138,7 +139,17 @@ class Shares:
 
     def _may_grow(self, place: int) -> bool:
         spec, workers = self._jobs[place].spec, self._sizes[place]
-        return not workers or workers + spec.workers_step <= spec.workers_max
+        return not workers or (workers + spec.workers_step <= spec.workers_max and place not in self._grown)
+
+    def _next_size(self, place: int) -> int:
+        """One step more; all at once for a job that takes nothing scarce, as it competes with nobody."""
+        spec, workers = self._jobs[place].spec, self._sizes[place]
+        if not workers:
+            return spec.workers_min
+        if spec.request[self._currency]:
+            return workers + spec.workers_step
+        self._grown.add(place)
+        return max(workers, seatable_size(self._view, spec))
 
     def _next_cost(self, place: int) -> int:
         job = self._jobs[place]

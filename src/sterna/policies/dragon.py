@@ -6,8 +6,8 @@ what fits on nodes, the grants are wishes and `placement/dragon.py` settles how 
 
 Departures, each a defect of the operator: an urgent request includes the fixed roles and not the workers alone; a job
 that no empty cluster could hold gets a verdict and blocks nobody; many jobs may start in one cycle; workers that are
-still leaving count as room to come, so nobody is shrunk twice for one need; sizes never exceed the maximum; ties end in
-the id, where the operator followed the order of a hash map.
+still leaving count as room to come, so nobody is shrunk twice for one need; sizes are on the job's own grid of steps;
+ties end in the id, where the operator followed the order of a hash map.
 """
 
 from bisect import bisect_left
@@ -69,7 +69,14 @@ def dragon(view: Snapshot, options: DragonOptions) -> Target:
         grants.pop(job_id, None)
     next_up = waiting[len(overdue)] if len(overdue) < len(waiting) else None
     wake_s = _next_wake(view, running, next_up, urgent, memory, options)
-    return Target(grants, memory=memory, wake_s=wake_s, left_out=left_out, make_room_for=urgent.id if urgent else None)
+    return Target(
+        grants,
+        memory=memory,
+        wake_s=wake_s,
+        left_out=left_out,
+        wishes=True,
+        make_room_for=urgent.id if urgent else None,
+    )
 
 
 def _by_turn(view: Snapshot, options: DragonOptions) -> tuple[list[Job], list[int]]:
@@ -91,14 +98,14 @@ def _grants(
     grants: dict[JobId, Grant] = {}
     if urgent is not None:
         whole = options.variant is Variant.BALANCED  # this fork makes room for all that was asked for
-        floor = urgent.spec.workers_initial if whole else urgent.spec.workers_min
-        grants[urgent.id] = Grant(urgent.spec.workers_initial, floor, Because(Why.STARVING))
+        floor = urgent.spec.size_asked if whole else urgent.spec.workers_min
+        grants[urgent.id] = Grant(urgent.spec.size_asked, floor, Because(Why.STARVING))
     for job in running:
-        size = job.size
-        if growing and size < job.spec.workers_max:
-            grants[job.id] = Grant(job.spec.workers_max, min(size, job.spec.workers_max), SPARE_ROOM)
+        size, largest = job.size_to_keep, job.spec.size_largest
+        if growing and size < largest:
+            grants[job.id] = Grant(largest, size, SPARE_ROOM)
         else:
-            grants[job.id] = _wish(size, min(size, job.spec.workers_min), KEPT)
+            grants[job.id] = _wish(size, job.spec.workers_min, KEPT)
     head = None if urgent is None else grants[urgent.id]
     grants.update(wishes)
     if urgent is not None and head is not None:
@@ -151,7 +158,7 @@ def _next_wake(
         patience_s = _patience_s(options)
         if next_up is not None and next_up.waiting_since_s is not None:
             moments.append(next_up.waiting_since_s + patience_s)
-        can_grow = any(job.size < job.spec.workers_max for job in running)
+        can_grow = any(job.size_to_keep < job.spec.size_largest for job in running)
         if can_grow and urgent is None and memory.last_action_s is not None:
             moments.append(memory.last_action_s + options.grow_after_s)
     return min((moment for moment in moments if moment > view.now_s), default=None)
@@ -163,7 +170,7 @@ _wish = lru_cache(maxsize=4096)(Grant)  # the same few over and over again
 def _wish_of(job: Job) -> tuple[JobId, Grant]:
     """What a job that waits would like to have, beside its id."""
     spec = job.spec
-    return spec.id, _wish(spec.workers_initial, spec.workers_min, NEXT_IN_ORDER)
+    return spec.id, _wish(spec.size_asked, spec.workers_min, NEXT_IN_ORDER)
 
 
 def _waiting_since(job: Job) -> float:

@@ -25,7 +25,15 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import NEXT_IN_ORDER, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import cost_question, initial_size, price, served, smallest_size
+from sterna.policies.sharing import (
+    cost_question,
+    initial_size,
+    price,
+    seatable_size,
+    served,
+    size_that_gains,
+    smallest_size,
+)
 from sterna.policies.tiresias import Queues, TiresiasOptions, answer, feedback_queues
 
 BEST_GAIN = Because(Why.BEST_GAIN)
@@ -74,7 +82,7 @@ def _grow(view: Snapshot, queues: Queues, sizes: dict[int, int], reasons: dict[i
     """Hand out `room` one step at a time to the best gain; changes sizes and reasons."""
     jobs, currency = view.wanting, view.currency
     bids: list[_Bid] = [
-        (-_gain(jobs[place], sizes.get(place, 0)), int(queues.number[place]), position, place)
+        (-_gain(view, jobs[place], sizes.get(place, 0)), int(queues.number[place]), position, place)
         for position, place in _who_could_take_a_step(view, queues, sizes, room)
     ]
     heapify(bids)
@@ -86,9 +94,9 @@ def _grow(view: Snapshot, queues: Queues, sizes: dict[int, int], reasons: dict[i
             heappop(bids)  # at its maximum, or too dear: room never comes back
             continue
         room -= cost
-        sizes[place] = size = _next_size(job, size)
+        sizes[place] = size = _next_size(view, job, size)
         reasons[place] = BEST_GAIN
-        heapreplace(bids, (-_gain(job, size), queue, position, place))
+        heapreplace(bids, (-_gain(view, job, size), queue, position, place))
 
 
 def _who_could_take_a_step(
@@ -104,8 +112,14 @@ def _who_could_take_a_step(
             yield position, place
 
 
-def _next_size(job: Job, size: int) -> int:
-    return size + job.spec.workers_step if size else job.spec.workers_min
+def _next_size(view: Snapshot, job: Job, size: int) -> int:
+    """One step more; as many as help, at once, for a job that takes nothing scarce."""
+    spec = job.spec
+    if not size:
+        return spec.workers_min
+    if spec.request[view.currency]:
+        return size + spec.workers_step
+    return size_that_gains(job.curve, size, spec.workers_step, max(size, seatable_size(view, spec)))
 
 
 def _step_price(job: Job, size: int, currency: Currency) -> int:
@@ -116,8 +130,7 @@ def _step_price(job: Job, size: int, currency: Currency) -> int:
     return spec.request[currency] * spec.workers_step if size + spec.workers_step <= spec.workers_max else -1
 
 
-def _gain(job: Job, size: int) -> float:
-    """Speed-up that the next step adds, per worker."""
-    larger = _next_size(job, size)
-    curve = job.curve
-    return round((curve.speedup(larger) - curve.speedup(size)) / (larger - size), 9)
+def _gain(view: Snapshot, job: Job, size: int) -> float:
+    """Speed-up that the next step adds, per worker; 0 if there is none."""
+    larger, curve = _next_size(view, job, size), job.curve
+    return round((curve.speedup(larger) - curve.speedup(size)) / (larger - size), 9) if larger > size else 0.0

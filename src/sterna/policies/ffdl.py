@@ -27,12 +27,11 @@ import numpy as np
 from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.resources import Currency
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import NEXT_IN_ORDER, Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import contenders, price
+from sterna.policies.sharing import contenders, price, seatable_size
 
 BEST_GAIN = Because(Why.BEST_GAIN)
 
@@ -81,18 +80,19 @@ def _admitted(view: Snapshot) -> tuple[list[_Taker], int]:
         if cost <= room:
             room -= cost
             jobs.append(job)
-    return _takers(jobs, room, currency), room
+    return _takers(view, jobs, room), room
 
 
-def _takers(jobs: list[Job], room: int, currency: Currency) -> list[_Taker]:
+def _takers(view: Snapshot, jobs: list[Job], room: int) -> list[_Taker]:
     known: dict[tuple[SpeedupCurve, int, int, int], _Choices] = {}  # jobs of one category share a curve
     takers: list[_Taker] = []
     for job in jobs:
         spec = job.spec
-        step_price = spec.request[currency] * spec.workers_step
-        most = (spec.workers_max - spec.workers_min) // spec.workers_step
-        if step_price:
-            most = min(most, room // step_price)
+        step_price = spec.request[view.currency] * spec.workers_step
+        if not step_price:
+            takers.append(_Taker(job, 0, _free_choice(view, job)))
+            continue
+        most = min((spec.workers_max - spec.workers_min) // spec.workers_step, room // step_price)
         key = (job.curve, spec.workers_min, spec.workers_step, most)
         choices = known.get(key) if most else _NONE
         if choices is None:
@@ -102,6 +102,15 @@ def _takers(jobs: list[Job], room: int, currency: Currency) -> list[_Taker]:
 
 
 _NONE = _Choices((0,), (0,), concave=True)
+
+
+def _free_choice(view: Snapshot, job: Job) -> _Choices:
+    """The fastest size that the pool could hold, the smallest of several, for a job that takes nothing scarce."""
+    spec, curve = job.spec, job.curve
+    sizes = np.arange(spec.workers_min, seatable_size(view, spec) + 1, spec.workers_step)
+    sizes = sizes[: 1 + max(0, -(-(curve.known_to - spec.workers_min) // spec.workers_step))]
+    fastest = int(np.array(curve.pace_s[: sizes[-1]])[np.minimum(sizes, curve.known_to) - 1].argmin())
+    return _Choices((0, fastest), (0, 1), concave=False) if fastest else _NONE
 
 
 def _choices(curve: SpeedupCurve, smallest: int, step: int, most: int) -> _Choices:

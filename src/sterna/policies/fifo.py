@@ -32,7 +32,8 @@ class FifoOptions:
 def first_in_first_out(view: Snapshot, options: FifoOptions) -> Target:
     order = by_seat(view) if options.order is Order.SEAT else None
     grants, _ = whole_or_nothing(view, SIZES[options.size], order, strict=options.strict)
-    return Target(grants, memory=view.memory, otherwise=_BEHIND_HEAD if options.strict else NO_ROOM)
+    otherwise = _BEHIND_HEAD if options.strict else NO_ROOM
+    return Target(grants, memory=view.memory, whole=options.size, otherwise=otherwise)
 
 
 _BEHIND_HEAD = Because(Why.BEHIND_HEAD)

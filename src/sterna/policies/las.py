@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from math import floor, inf
+from math import floor, inf, nextafter
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from sterna.model.jobs import Job
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory, Target
 from sterna.policies.options import option, shown
-from sterna.policies.sharing import Places, attained, first_start, holds, initial_size, offer_of, served
+from sterna.policies.sharing import Places, Size, attained, first_start, holds, initial_size, offer_of, served
 from sterna.policies.tiresias import LOWER_QUEUE, SLACK, service_rate
 
 
@@ -91,11 +91,12 @@ def least_attained_service(view: Snapshot, options: LasOptions) -> Target:
     lower = [place for place in walked if place not in holders and queues.number[place]]
     kept = _remembered(view, options, queues, walked, holders)
     falls_s = _next_fall_s(view, options, queues, places, kept)
-    wake_s = min(falls_s, _next_rise_s(view, options, lower, kept))
+    wake_s = max(min(falls_s, _next_rise_s(view, options, lower, kept)), nextafter(view.now_s, inf))
     return Target(
         grants,
         memory=PolicyMemory(kept, view.memory.values, view.memory.last_action_s),
         wake_s=wake_s if wake_s < inf else None,
+        whole=Size.INITIAL,
         left_out={jobs[place].spec.id: LOWER_QUEUE for place in lower},
     )
 
@@ -131,19 +132,22 @@ _id: Callable[[Job], JobId] = attrgetter("spec.id")
 
 
 def _moved(job: Job, queue: int, entry: _Entry, now_s: float, options: LasOptions) -> int:
-    """The queue a job belongs in now. A waiting one falls too if its service is known and its queue was forgotten."""
+    """The queue a job belongs in now. A waiting one falls too if its service is known and its queue was forgotten, as
+    after a change of policies; it rises if it has waited enough, be it from there."""
     limits, exact = options.thresholds_gpu_s, options.demote is Demote.EXACT
-    if not job.size:
-        if queue and now_s >= _rise_s(job, entry, now_s, options) - SLACK:
-            return 0
-        if not exact or options.service is Service.SINCE_START:
-            return queue
-    served = _served(job, entry, now_s, options)
-    while queue < len(limits) and served >= limits[queue] - SLACK:
-        queue += 1
-        if not exact:
-            break  # the jump moves one queue per look, however late it is
+    if job.size or _falls_while_waiting(options):
+        served = _served(job, entry, now_s, options)
+        while queue < len(limits) and served >= limits[queue] - SLACK:
+            queue += 1
+            if not exact:
+                break  # the jump moves one queue per look, however late it is
+    if not job.size and queue and now_s >= _rise_s(job, entry, now_s, options) - SLACK:
+        return 0
     return queue
+
+
+def _falls_while_waiting(options: LasOptions) -> bool:
+    return options.demote is Demote.EXACT and options.service is Service.TOTAL
 
 
 def _served(job: Job, entry: _Entry, now_s: float, options: LasOptions) -> float:
@@ -176,7 +180,7 @@ def _remembered(
             places.sort(key=lambda place: place not in holders)
         for place, seat in _new_seats(options, queues, number, places):
             job = jobs[place]
-            more = _forgiven(job, queues.entries[place], number, view.now_s)
+            more = _forgiven(job, queues.entries[place], number, view.now_s, options)
             kept[job.spec.id] = {"queue": float(number), "place": seat, **more}
     if len(kept) > len(jobs):  # some are finished, or suspended: those come back to where they were
         for job_id in kept.keys() - view.by_id.keys():
@@ -201,13 +205,15 @@ def _new_seats(options: LasOptions, queues: _Queues, number: int, places: list[i
         yield place, ahead
 
 
-def _forgiven(job: Job, entry: _Entry, queue: int, now_s: float) -> dict[str, float]:
+def _forgiven(job: Job, entry: _Entry, queue: int, now_s: float, options: LasOptions) -> dict[str, float]:
     """Service that no longer counts: all there was when the job last rose."""
-    if entry is None:
-        return {}
-    if queue == 0 < entry.get("queue", 0):
+    rose = entry is not None and queue == 0 < entry.get("queue", 0)
+    if not rose and queue == 0 and not job.size and options.promote_knob and _falls_while_waiting(options):
+        limit = min(options.thresholds_gpu_s, default=inf)
+        rose = _served(job, entry, now_s, options) >= limit - SLACK  # else it would have fallen
+    if rose:
         return {"forgiven": job.attained_gpu_s(now_s)}
-    return {"forgiven": entry["forgiven"]} if "forgiven" in entry else {}
+    return {"forgiven": entry["forgiven"]} if entry is not None and "forgiven" in entry else {}
 
 
 def _next_fall_s(

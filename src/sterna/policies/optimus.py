@@ -18,7 +18,14 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
 from sterna.model.why import Because, Why
 from sterna.policies.options import NoOptions
-from sterna.policies.sharing import granted, smallest_size, spread_spare_room, whole_or_nothing
+from sterna.policies.sharing import (
+    granted,
+    seatable_size,
+    size_that_gains,
+    smallest_size,
+    spread_spare_room,
+    whole_or_nothing,
+)
 
 
 def optimus(view: Snapshot, options: NoOptions) -> Target:
@@ -27,6 +34,10 @@ def optimus(view: Snapshot, options: NoOptions) -> Target:
     jobs = granted(view, grants)
     units = [job.units_left_at(view.now_s) for job in jobs]
     sizes = [job.spec.workers_min for job in jobs]
+    for position, (job, left) in enumerate(zip(jobs, units, strict=True)):
+        if not job.spec.request[currency] and 0 < left < inf:  # what costs nothing is worth having while it helps
+            most = seatable_size(view, job.spec)
+            sizes[position] = size_that_gains(job.curve, sizes[position], job.spec.workers_step, most)
     room = _hand_out_steps(jobs, units, sizes, room, currency)
     for job, size in zip(jobs, sizes, strict=True):
         if size > job.spec.workers_min:
@@ -65,13 +76,12 @@ def _hand_out_steps(jobs: list[Job], units: list[float], sizes: list[int], room:
 
 
 def _fall(job: Job, units: float, size: int, currency: Currency) -> float:
-    """Seconds of remaining time that one step saves, per GPU of it; 0 at the maximum or if the work left is unknown."""
+    """Seconds of remaining time that one step saves, per GPU of it; 0 at the maximum, if the work left is unknown, or
+    if the step costs nothing: such steps were taken before."""
     spec, curve = job.spec, job.curve
     larger = size + spec.workers_step
-    if larger > spec.workers_max or units == inf:
+    milli = spec.request[currency] * spec.workers_step
+    if larger > spec.workers_max or units == inf or not milli:
         return 0.0
     saved_s = units * curve.unit_s(size) - units * curve.unit_s(larger)
-    milli = spec.request[currency] * spec.workers_step
-    if milli:
-        return saved_s / (milli / WHOLE_GPU_MILLI)
-    return inf if saved_s > 0 else 0.0  # what costs nothing is worth having
+    return saved_s / (milli / WHOLE_GPU_MILLI)

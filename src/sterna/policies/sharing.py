@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sterna.model.columns import Floats, Question
+from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, JobSpec
 from sterna.model.resources import Currency, Resources
@@ -208,6 +209,27 @@ def fill_in_order(view: Snapshot, order: Places) -> dict[JobId, Grant]:
             grants[spec.id] = Grant(workers, spec.workers_min, NEXT_IN_ORDER)
             room -= base + each * workers
     return grants
+
+
+def seatable_size(view: Snapshot, spec: JobSpec) -> int:
+    """The largest size that the pool could hold if all of it were this job's: growth beyond it is a mere number.
+
+    A policy that takes step after step is thereby bounded by the room and not by what an owner wrote as a maximum.
+    """
+    most = spec.workers_max
+    for have, each in zip(view.cluster.room[:3], spec.request[:3], strict=True):
+        if each:
+            most = min(most, have // each)
+    return max(spec.workers_min, spec.allowed_size(most))
+
+
+def size_that_gains(curve: SpeedupCurve, size: int, step: int, largest: int) -> int:
+    """The size up to which each step makes a job faster, from one that it may have: where steps cost nothing scarce."""
+    known = max(size, min(largest, curve.known_to + step))  # beyond its end a curve is flat
+    sizes = np.arange(size, known + 1, step)
+    pace_s = np.array(curve.pace_s[: known + 1])[np.minimum(sizes, curve.known_to) - 1]
+    slower = np.nonzero(np.diff(pace_s) >= 0)[0]
+    return int(sizes[slower[0]] if len(slower) else sizes[-1])
 
 
 def granted(view: Snapshot, grants: Mapping[JobId, Grant]) -> list[Job]:

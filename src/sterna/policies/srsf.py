@@ -29,7 +29,7 @@ class SrsfOptions:
 def shortest_remaining_service_first(view: Snapshot, options: SrsfOptions) -> Target:
     size_of = SIZES[options.size]
     grants, _ = whole_or_nothing(view, size_of, ascending(services_left(view, size_of)))
-    return Target(grants, memory=view.memory)
+    return Target(grants, memory=view.memory, whole=options.size)
 
 
 _width_largest: Question = attrgetter("spec.width_largest")

@@ -29,4 +29,4 @@ def shortest_remaining_time_first(view: Snapshot, options: SrtfOptions) -> Targe
     else:
         left_s = np.array([job.remaining_s(size_of(job), now_s) for job in view.wanting])
     grants, _ = whole_or_nothing(view, size_of, ascending(left_s))
-    return Target(grants, memory=view.memory)
+    return Target(grants, memory=view.memory, whole=options.size)

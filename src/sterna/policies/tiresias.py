@@ -18,7 +18,7 @@ rule (`voda_ticks.py`), under which no priority lasts.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf
 from operator import attrgetter
@@ -34,7 +34,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, PolicyMemory, Target
 from sterna.model.why import Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import Places, attained, first_start, holds, initial_size, served, whole
+from sterna.policies.sharing import Places, Size, attained, first_start, holds, initial_size, served, whole
 from sterna.policies.voda_ticks import LOOK_S, Rule, change_after, now_counted, once_granted, queue_at
 
 SLACK = 1e-3  # seconds or GPU-seconds: more than a clock that counts from 1970 loses to rounding
@@ -89,7 +89,7 @@ def tiresias(view: Snapshot, options: TiresiasOptions) -> Target:
     jobs = view.wanting
     places, _ = served(view, initial_size, queues.order)
     grants = {(job := jobs[place]).spec.id: whole(job.spec.size_asked) for place in places}
-    return answer(view, options, queues, grants, places)
+    return replace(answer(view, options, queues, grants, places), whole=Size.INITIAL)
 
 
 def feedback_queues(view: Snapshot, options: TiresiasOptions) -> Queues:

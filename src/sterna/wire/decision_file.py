@@ -110,4 +110,6 @@ def _verdict(job: Job, decision: Decision, reasons: Reasons) -> Record:
     """What becomes of one job, the elastic workers counted."""
     wanted = decision.layout.workers_of(job.id)
     sizes = {"workersNow": job.size, "workersNext": sum(worker.role is Role.WORKER for worker in wanted)}
-    return {"job": job.id, "phase": job.phase, **sizes, **because_record(reasons.of(job))}
+    chosen = decision.chosen.get(job.id)
+    pool = {"pool": because_record(chosen)} if chosen is not None else {}
+    return {"job": job.id, "phase": job.phase, **sizes, **because_record(reasons.of(job)), **pool}

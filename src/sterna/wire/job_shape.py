@@ -60,6 +60,9 @@ class SpecBody(Body):
         default_factory=list, description="roles that exist in fixed numbers: ps, chief, master, ..."
     )
     accelerator: str | None = Field(default=None, description="the pool; null: any")
+    moves_between_pools: bool = Field(
+        default=False, description="with no accelerator named: may go to another pool when it cannot stay in its own"
+    )
     category: str = Field(default="", description="jobs of one category share what is learned about their speed")
     kind: str = "ElasticJob"
     priority: int = Field(default=0, description="larger goes first, where the policy looks at it")
@@ -82,6 +85,7 @@ class SpecBody(Body):
             workers_step=sizes.step,
             fixed=tuple(role.to_model() for role in self.fixed),
             accelerator=self.accelerator,
+            moves_between_pools=self.moves_between_pools,
             category=self.category,
             kind=self.kind,
             priority=self.priority,

@@ -148,6 +148,7 @@ def _spec(spec: JobSpec) -> Record:
                 {"key": each.key, **_unless(None, value=each.value, effect=each.effect)} for each in spec.tolerations
             ],
             restartsOnResize=spec.restarts_on_resize,
+            movesBetweenPools=spec.moves_between_pools,
         ),
     }
 

@@ -2,7 +2,17 @@
 
 import pytest
 
-from tests.wire.manifests.builders import Manifest, annotated, elasticjob, notes, problems, pytorchjob, replica, tfjob
+from tests.wire.manifests.builders import (
+    Manifest,
+    annotated,
+    elasticjob,
+    notes,
+    problems,
+    pytorchjob,
+    replica,
+    tfjob,
+    workload,
+)
 
 KEY = 'metadata.annotations["sterna.dev/checkpoint-dir"]'
 
@@ -32,6 +42,17 @@ def test_a_directory_that_is_none_is_refused(directory):
 def test_a_misspelt_annotation_is_refused(name):
     (found,) = problems(annotated(elasticjob(), **{name: "1"})).values()
     assert "did you mean" in found[1]
+
+
+@pytest.mark.parametrize(("said", "moves"), [("true", True), ("false", False), (None, False)])
+def test_an_owner_may_let_a_job_go_on_in_another_pool(said, moves):
+    job = elasticjob() if said is None else annotated(elasticjob(), moves_between_pools=said)
+    assert workload(job).job_spec(submitted_s=0.0).moves_between_pools is moves
+
+
+def test_whether_it_may_go_on_in_another_pool_is_yes_or_no():
+    (found,) = problems(annotated(elasticjob(), moves_between_pools="maybe")).values()
+    assert found == ("maybe", '"true" or "false"')
 
 
 def kubeshare(word: str, **template: str) -> Manifest:

@@ -15,6 +15,9 @@ _PORTS: Mapping[str, tuple[str, int]] = {
     "ElasticJob": ("elasticjob-port", 29500),
 }
 
+# By these labels programs and people find the pods of a job; one of them is on every pod and service of ours.
+JOB_LABELS = ("tf-job-name", "training.kubeflow.org/job-name", "sterna.dev/job-name")
+
 
 def worker_name(workload: Workload, role: Role, ordinal: int) -> str:
     """`job1-worker-2`: the name of the pod and of its service."""

@@ -25,6 +25,7 @@ from sterna.model.plan import Action, Decision, Held, Outcome, Shrink
 from sterna.model.resources import NOTHING, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
+from sterna.placement.shrinking import shrunk
 
 _LEARNED_S = (1e-6, 1e9)  # seconds for a unit; what lies outside is a rounding, not a measurement
 
@@ -443,17 +444,18 @@ class SimulatedEngine:
             leaving = tuple(worker for worker in job.leaving if worker.node != node_id)
             self._keep(job.but(units_left=live.training.units_left, leaving=leaving))
             if left != job.workers:
-                self._hold(job_id, left if self._can_go_on(job, left) else ())
+                self._hold(job_id, self._who_goes_on(job, left))
                 still = self.jobs[job_id]
                 gone = tuple(worker for worker in still.leaving if worker.node != node_id)
                 self._keep(still.but(leaving=gone))
 
     @staticmethod
-    def _can_go_on(job: Job, workers: tuple[Worker, ...]) -> bool:
+    def _who_goes_on(job: Job, left: tuple[Worker, ...]) -> tuple[Worker, ...]:
+        """Those of the workers left that train on: a size that the job may have, since half a group trains nothing."""
         spec = job.spec
-        elastic = len(workers) - spec.fixed_count
-        fixed_alive = sum(worker in workers for worker in job.workers[: spec.fixed_count]) == spec.fixed_count
-        return fixed_alive and elastic >= spec.workers_min and not spec.restarts_on_resize
+        fixed_alive = sum(worker in left for worker in job.workers[: spec.fixed_count]) == spec.fixed_count
+        size = spec.allowed_size(len(left) - spec.fixed_count)
+        return shrunk(spec, left, size) if fixed_alive and size and not spec.restarts_on_resize else ()
 
     def _has_room(self, node: Node, request: Resources) -> bool:
         used = NOTHING

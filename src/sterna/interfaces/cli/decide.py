@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from sterna.interfaces.cli.options import Rebalance, RebalanceSettings, Settings, TextOutput, policy_names
+from sterna.interfaces.cli.options import IdleCpuShare, Rebalance, RebalanceSettings, Settings, TextOutput, policy_names
 
 _EPILOG = """\b
 Examples:
@@ -33,6 +33,7 @@ def decide(
     ] = None,
     rebalance: Rebalance = None,
     rebalance_set: RebalanceSettings = [],  # noqa: B006 - typer copies it
+    idle_cpu_share: IdleCpuShare = None,
     output: Annotated[TextOutput, typer.Option("--output", "-o", help="For people: text. For programs: json.")] = (
         TextOutput.TEXT
     ),
@@ -49,7 +50,16 @@ def decide(
     if snapshot is None or policy is None:
         missing = "--snapshot" if snapshot is None else "--policy"
         raise typer.BadParameter("is needed, unless --schema is given", param_hint=missing)
-    _answer(snapshot, policy, set_, placement, output, rebalance=rebalance, rebalance_set=rebalance_set)
+    _answer(
+        snapshot,
+        policy,
+        set_,
+        placement,
+        output,
+        rebalance=rebalance,
+        rebalance_set=rebalance_set,
+        idle_cpu_share=idle_cpu_share,
+    )
 
 
 def _answer(
@@ -61,6 +71,7 @@ def _answer(
     *,
     rebalance: str | None,
     rebalance_set: list[str],
+    idle_cpu_share: float | None,
 ) -> None:
     from sterna.compose import decide_file
     from sterna.interfaces.cli.choices import rebalancer_names, settings
@@ -75,6 +86,7 @@ def _answer(
         placement=placement,
         rebalance=rebalancer_names(rebalance),
         rebalance_settings=settings(rebalance_set, flag="--rebalance-set"),
+        idle_cpu_share=idle_cpu_share,
     )
     if output is TextOutput.JSON:
         typer.echo(json.dumps(decision_record(view, decision), indent=2))

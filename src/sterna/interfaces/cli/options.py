@@ -50,6 +50,17 @@ def policy_names(incomplete: str) -> list[str]:
     return [entry.name for entry in ENTRIES if entry.name.startswith(incomplete)]
 
 
+IdleCpuShare = Annotated[
+    float | None,
+    typer.Option(
+        "--idle-cpu-share",
+        min=0.0,
+        max=1.0,
+        help="How much of a node with GPUs jobs without GPUs may take. Default: half where there are nodes without "
+        "GPUs, else all.",
+    ),
+]
+
 PolicyName = Annotated[
     str,
     typer.Option("--policy", "-p", help="How jobs are sized; see `sterna policies`.", autocompletion=policy_names),
@@ -158,6 +169,7 @@ class RunOptions:
         float | None,
         typer.Option("--starving-after", metavar="TIME", parser=seconds, help="Keep nodes for who waited so long."),
     ] = None
+    idle_cpu_share: IdleCpuShare = None
     grace: Annotated[
         float,
         typer.Option("--grace", metavar="TIME", parser=seconds, help="How long workers told to go still take room."),

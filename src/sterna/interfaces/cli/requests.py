@@ -38,6 +38,7 @@ def simulation_request(
         placement=run.placement,
         estimates=run.estimates,
         starving_after_s=run.starving_after,
+        idle_cpu_share=run.idle_cpu_share,
         grace_s=run.grace,
         whole_seconds=run.whole_seconds,
         foretells_again=run.foretell_again,

@@ -20,6 +20,9 @@ def decision_text(view: Snapshot, decision: Decision, *, policy: str, strong: Em
         aligned(("job", "now", "granted", "will be", "where", "why"), rows, left=6, strong=strong),
         _plan(view, decision, strong),
     ]
+    if decision.chosen:
+        rows = [(job_id, because.sentence) for job_id, because in decision.chosen.items()]
+        parts.append(aligned(("job", "its pool"), rows, left=2, strong=strong))
     if decision.considered:
         rows = [_looked_at(move) for move in decision.considered]
         parts.append(aligned(("rebalancer", "worker", "on", "to", "why"), rows, left=5, strong=strong))

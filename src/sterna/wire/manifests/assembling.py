@@ -19,6 +19,7 @@ from sterna.wire.manifests.where import Where, where_of
 OURSELVES = "sterna.dev/sterna"  # as managedBy: no other than the name left out
 ANNOTATIONS = (
     *("min-workers", "max-workers", "workers-step", "category", "epochs", "accelerator", "priority", "contract"),
+    "moves-between-pools",
     *("chief-in-ps", "checkpoint-dir", "metric", "judge", "monitor", "epoch-csv", "log-pattern"),
 )
 DRAGON_KUBESHARE = "DRAGON_KUBESHARE"
@@ -80,6 +81,7 @@ def workload_of(
         port=own.port,
         units_total=own.epochs if own.epochs is not None else _epochs(metadata, findings),
         accelerator=own.accelerator or _annotation(metadata, "accelerator") or where.accelerator,
+        moves_between_pools=_flag(metadata, "moves-between-pools", findings),
         category=own.category or _annotation(metadata, "category") or _STAMP.sub("", metadata.called).removesuffix("-"),
         priority=_priority(metadata, own.priority, policy, pods[-1], findings),
         selector=where.selector,
@@ -147,6 +149,13 @@ def _where(pods: Sequence[PodAt], findings: Findings) -> Where:
 
 def _annotation(metadata: Metadata, name: str) -> str | None:
     return metadata.annotations.get(f"sterna.dev/{name}")
+
+
+def _flag(metadata: Metadata, name: str, findings: Findings) -> bool:
+    text = _annotation(metadata, name) or "false"
+    if text not in ("true", "false"):
+        findings.wrong(("metadata", "annotations", f"sterna.dev/{name}"), text, '"true" or "false"')
+    return text == "true"
 
 
 def _epochs(metadata: Metadata, findings: Findings) -> float | None:

@@ -1,0 +1,263 @@
+"""What is granted, turned into what can be seated: sizes and places that agree, however many resources bind.
+
+A policy counts in one currency and knows nothing of nodes, so what it grants may not fit. Three things are done about
+that, pass after pass, until nothing new comes of it:
+
+- Minimums before growth. Whoever was granted workers and found no nodes is seated at its least size, at the price of
+  workers that others hold above theirs (`placement/least_seats.py`). Then growth comes back.
+- Whoever cannot be seated even so is left out, and with it every waiting job that asks for no less and every one that
+  no shrinking would make room for; the policy shares out again without them.
+- Whoever was seated with less than its grant takes part in the next pass with that as its maximum, so that what it
+  cannot use goes to others; what they leave is its own again in the end.
+
+Whoever was left out beside somebody who was left out later may have a seat after all, so in the end all of them are
+sought one beside what the others hold at least, and the policy is asked once more with those who have one.
+
+Passes are bounded by work: `PASSES_MIN`, and more while passes times jobs stay below `JOBS_LOOKED_AT_MAX`. A policy
+whose grants are wishes (DRAGON) settles all of this itself, and nothing is repaired behind its back.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from sterna.model.feasibility import never_fits
+from sterna.model.ids import JobId
+from sterna.model.jobs import JobSpec, Worker
+from sterna.model.layout import Layout
+from sterna.model.snapshot import Snapshot
+from sterna.model.target import Grant, PolicyMemory, Target
+from sterna.model.why import Because, Why
+from sterna.placement.count import count_only
+from sterna.placement.least_seats import LeastSeats, least_seats, least_size
+from sterna.placement.regrowth import recognised, regrown
+from sterna.planner.shortfalls import at_most, narrowed, short_of_grant, stranded
+
+Sizing = Callable[[Snapshot], Target]
+Placing = Callable[[Snapshot, Target], Layout]
+
+PASSES_MIN = 8
+JOBS_LOOKED_AT_MAX = 200_000
+PROBLEMS_MAX = 16  # exact searches in one decision
+
+_FORCED = frozenset({Why.NODE_LOST, Why.NODE_DRAINED, Why.CROWDED_OUT})  # explain a move better than any order does
+_NO_NODES = Because(Why.NO_NODE_FITS)
+
+
+def placed_target(
+    view: Snapshot, size: Sizing, place: Placing, verdicts: dict[JobId, Because]
+) -> tuple[Target, Layout]:
+    """Size and place, and repair where the two disagree. Verdicts on jobs that can never start are added."""
+    target = size(view)
+    layout = place(view, target)
+    if place is count_only or target.wishes or not (stranded(target, layout) or short_of_grant(view, target, layout)):
+        return target, layout
+    return _Repair(view, size, place, target, layout).done(verdicts)
+
+
+class _Repair:
+    """One decision's passes. Lives for one call."""
+
+    def __init__(self, view: Snapshot, size: Sizing, place: Placing, target: Target, layout: Layout) -> None:
+        self._view, self._size, self._place = view, size, place
+        self._playing = view  # those who still take part, with the sizes that are known to fit
+        self._target, self._layout = target, layout
+        self._seats: Mapping[JobId, tuple[Worker, ...]] | None = None  # once somebody had to be helped to one
+        self._problems_left = PROBLEMS_MAX
+        self._granted: dict[JobId, Grant] = {}  # to those who took part with a smaller maximum afterwards
+        self._beside: set[JobId] = set()  # who had a seat when somebody's maximum became smaller
+        self._left_out: dict[JobId, Because] = {}
+        self._refused: dict[_Kind, tuple[int, Because]] = {}  # least size and reason of those who found no seat
+        self._first_memory = target.memory
+        self._forced = {job_id: why for job_id, why in layout.becauses.items() if why.why in _FORCED}
+
+    def done(self, verdicts: dict[JobId, Because]) -> tuple[Target, Layout]:
+        for number in range(max(PASSES_MIN, JOBS_LOOKED_AT_MAX // len(self._view.jobs))):
+            least = self._help() if stranded(self._target, self._layout) else None
+            gone = self._leave_out(least if number else None)
+            short = short_of_grant(self._playing, self._target, self._layout)
+            if not gone and not short:
+                break
+            if not self._beside.isdisjoint(gone):  # others were cut short beside somebody who is gone now
+                self._playing, self._granted = narrowed(self._view, self._left_out.keys(), {}), {}
+                self._beside.clear()
+            for job_id in short:
+                self._granted.setdefault(job_id, self._target.grants[job_id])
+            if short:
+                self._beside.update(job_id for job_id, workers in self._layout.workers.items() if workers)
+            self._playing = narrowed(self._playing, gone, short)
+            self._target = self._size(self._playing)
+            self._layout = self._placed()
+        self._grow_once_more()
+        if self._left_out:
+            self._bring_back()
+        self._judge(verdicts)
+        return self._answer()
+
+    def _bring_back(self) -> None:
+        """Whoever was left out beside somebody who was left out later may have a seat now. All who do come back at
+        once; where that cannot be, one after another, and with its least size if with more somebody else lost its own.
+        """
+        back, seats = self._seats_for(self._coming_back())
+        if not back or self._come_back(self._with(back), back, seats):
+            return
+        for job_id in back[:PROBLEMS_MAX]:
+            alone, seats = self._seats_for([job_id])
+            if alone and not self._come_back(self._with(alone), alone, seats):
+                least = self._with(alone, at_least=True)
+                if not self._come_back(least, alone, seats) and not (target := self._size(least)).workers_of(job_id):
+                    self._left_out[job_id] = target.because_of(job_id)  # there is a seat, and the policy says no
+
+    def _coming_back(self) -> list[JobId]:
+        """Those who were left out; who runs comes first, so that whoever came back in the last cycle stays."""
+        jobs = self._view.by_id
+        return sorted(self._left_out, key=lambda job_id: not jobs[job_id].workers)
+
+    def _seats_for(self, asking: list[JobId]) -> tuple[list[JobId], Mapping[JobId, tuple[Worker, ...]]]:
+        """Which of them find a seat beside the others' least seats, and the seats of all."""
+        jobs, layout = self._view.by_id, self._layout
+        grants = {job_id: grant for job_id, grant in self._target.grants.items() if layout.workers.get(job_id)}
+        for job_id in asking:
+            size = self._least_of(jobs[job_id].spec)
+            grants[job_id] = Grant(size, size, self._left_out[job_id])
+        target = replace(self._target, grants=grants)
+        least = least_seats(self._view, target, layout, problems_max=self._problems_left)
+        self._problems_left -= least.problems
+        return [job_id for job_id in asking if job_id in least.seats], least.seats
+
+    def _least_of(self, spec: JobSpec) -> int:
+        return {"initial": spec.size_asked, "max": spec.size_largest}.get(self._target.whole, spec.workers_min)
+
+    def _come_back(self, playing: Snapshot, back: list[JobId], seats: Mapping[JobId, tuple[Worker, ...]]) -> bool:
+        """Ask the policy with these jobs as well. They come back if it grants all of them something, and if all of them
+        and all who had a seat have one."""
+        target = self._size(playing)
+        layout = self._place(regrown(playing, target, seats), target)
+        had = (job_id for job_id, workers in self._layout.workers.items() if workers)
+        if stranded(target, layout) or not all(layout.workers.get(job_id) for job_id in (*had, *back)):
+            return False
+        self._playing, self._target, self._layout = playing, target, layout
+        for job_id in back:
+            del self._left_out[job_id]
+        self._grow_once_more()
+        return True
+
+    def _with(self, back: list[JobId], *, at_least: bool = False) -> Snapshot:
+        """Those who take part, and these."""
+        jobs = self._view.by_id
+        known = {**self._playing.by_id, **{job_id: jobs[job_id] for job_id in back}}
+        if at_least:
+            known.update({job_id: at_most(jobs[job_id], self._least_of(jobs[job_id].spec)) for job_id in back})
+        return replace(self._playing, jobs=tuple(known[job.id] for job in self._view.jobs if job.id in known))
+
+    def _help(self) -> LeastSeats:
+        """Seat those who were left standing, if that can be."""
+        standing = stranded(self._target, self._layout)
+        least = least_seats(self._playing, self._target, self._layout, problems_max=self._problems_left)
+        self._problems_left -= least.problems
+        if any(job_id in least.seats for job_id in standing):
+            self._seats = least.seats
+            self._layout = self._placed()
+        return least
+
+    def _placed(self) -> Layout:
+        if self._seats is None:
+            return self._place(self._playing, self._target)
+        return self._place(regrown(self._playing, self._target, self._seats), self._target)
+
+    def _grow_once_more(self) -> None:
+        """What is left in the end goes to those whose grants were cut, up to what they were granted at first."""
+        target, layout = self._target, self._layout
+        cut = {job_id: grant for job_id, grant in self._granted.items() if layout.workers.get(job_id)}
+        if not cut:
+            return
+        grants = {
+            job_id: cut[job_id]._replace(floor=grant.floor) if job_id in cut else grant
+            for job_id, grant in target.grants.items()
+            if layout.workers.get(job_id)
+        }
+        self._target = replace(target, grants=grants)
+        self._layout = self._place(regrown(self._view, self._target, layout.workers), self._target)
+
+    def _leave_out(self, least: LeastSeats | None) -> set[JobId]:
+        """Who is left out from now on: those without a seat and, with `least`, who waits and has no hope of one."""
+        target, layout, jobs = self._target, self._layout, self._playing.by_id
+        gone: set[JobId] = set()
+        for job_id in stranded(target, layout):
+            spec = jobs[job_id].spec
+            because = layout.becauses.get(job_id) or target.because_of(job_id)
+            self._left_out[job_id] = because
+            self._refused.setdefault(_kind(spec), (least_size(spec, target.grants[job_id]), because))
+            gone.add(job_id)
+        if gone and least is not None:
+            for job_id, because in self._hopeless(least):
+                self._left_out[job_id] = because
+                gone.add(job_id)
+        return gone
+
+    def _hopeless(self, least: LeastSeats) -> Iterator[tuple[JobId, Because]]:
+        """Waiting jobs that ask for no less than one that found no seat, or for more than there could ever be."""
+        known: dict[_Kind, Because | None] = {}
+        for job in self._playing.wanting:
+            if job.workers or job.spec.id in self._target.grants:
+                continue
+            kind = _kind(job.spec)
+            if kind not in known:
+                known[kind] = self._why_hopeless(job.spec, kind, least)
+            because = known[kind]
+            if because is not None:
+                yield job.spec.id, because
+
+    def _why_hopeless(self, spec: JobSpec, kind: "_Kind", least: LeastSeats) -> Because | None:
+        for refused, (size, because) in self._refused.items():
+            if _asks_no_less(spec, refused, size):
+                return because if refused == kind else _NO_NODES
+        return None if least.could_ever_hold(spec, spec.workers_min) else _NO_NODES
+
+    def _judge(self, verdicts: dict[JobId, Because]) -> None:
+        """Can those who found no seat ever start? Asked once for all that ask for the same."""
+        known: dict[_Kind, Because | None] = {}
+        for job_id in self._left_out:
+            job = self._view.by_id[job_id]
+            kind = _kind(job.spec)
+            if kind in self._refused and kind not in known:
+                known[kind] = never_fits(self._view, job)
+            verdict = known.get(kind)
+            if verdict is not None:
+                verdicts[job_id] = verdict
+
+    def _answer(self) -> tuple[Target, Layout]:
+        target, layout, jobs = self._target, self._layout, self._view.by_id
+        workers = {
+            job_id: recognised(jobs[job_id], there) if jobs[job_id].workers else there
+            for job_id, there in layout.workers.items()
+        }
+        reasons = {
+            job_id: because
+            for job_id, because in self._forced.items()
+            if workers.get(job_id) and workers[job_id] != jobs[job_id].workers
+        }
+        layout = Layout(workers, {**layout.becauses, **reasons, **self._left_out})
+        if not self._left_out:
+            return target, layout
+        first, memory = self._first_memory.jobs, target.memory
+        forgotten = {job_id: first[job_id] for job_id in self._left_out if job_id in first}
+        memory = PolicyMemory({**forgotten, **memory.jobs}, memory.values, memory.last_action_s)
+        return replace(target, memory=memory), layout
+
+
+_Kind = tuple[object, ...]  # jobs of one kind find room in the same places, or in none
+
+
+def _kind(spec: JobSpec) -> _Kind:
+    return (spec.selector, spec.tolerations, spec.accelerator, spec.request, spec.fixed, spec.workers_min)
+
+
+def _asks_no_less(spec: JobSpec, other: _Kind, size: int) -> bool:
+    """Where so many workers of the other kind found no room, can this job not either?"""
+    selector, tolerations, accelerator, request, fixed, _ = other
+    return (
+        spec.workers_min >= size
+        and (spec.selector, spec.tolerations, spec.accelerator) == (selector, tolerations, accelerator)
+        and (not fixed or spec.fixed == fixed)
+        and all(more >= less for more, less in zip(spec.request, request, strict=True))  # type: ignore[call-overload]
+    )
