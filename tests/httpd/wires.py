@@ -1,6 +1,7 @@
-"""A server on a real socket, and raw bytes to it: what the tests of the small HTTP server share."""
+"""A server on a real socket, and raw bytes to it: what the tests of servers share."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -38,12 +39,14 @@ class House:
     def __init__(self) -> None:
         self.seen: list[Request] = []
         self.let_go = asyncio.Event()
+        self.slowly = asyncio.Event()  # somebody waits for the slow one
 
     def echo(self, request: Request) -> Reply:
         self.seen.append(request)
         return Reply(request.body)
 
     async def slow(self, request: Request) -> Reply:
+        self.slowly.set()
         await self.let_go.wait()
         return Reply(b"slow " + request.body)
 
@@ -63,7 +66,7 @@ class House:
 @asynccontextmanager
 async def serving(
     limits: Limits = Limits(),  # noqa: B008 - a value
-    clock: Clock | None = None,
+    admit: Callable[[Request], Reply | None] = lambda _: None,
 ) -> AsyncIterator[tuple[House, int, HttpServer]]:
     house = House()
     routes: dict[tuple[str, str], Handler] = {
@@ -75,7 +78,7 @@ async def serving(
         ("GET", "/big"): house.big,
         ("GET", "/described"): house.described,
     }
-    server = HttpServer(routes, limits=limits, clock=clock or Clock())
+    server = HttpServer(routes, limits=limits, admit=admit)
     port = await server.start("127.0.0.1", 0)
     async with server:
         yield house, port, server
@@ -111,4 +114,4 @@ def get(path: str, *headers: str) -> bytes:
 
 
 def statuses(answers: bytes) -> list[int]:
-    return [int(piece[:3]) for piece in answers.split(b"HTTP/1.1 ")[1:]]
+    return [int(piece[:3]) for piece in re.split(rb"HTTP/1\.[01] ", answers)[1:]]

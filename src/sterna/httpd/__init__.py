@@ -1,11 +1,12 @@
-"""A small HTTP/1.1 server and client for processes that must stay small: asyncio and httptools, nothing else.
+"""HTTP/1.1 by aiohttp, with limits: a server for tables of handlers, and a client for one request.
 
-Knows requests, replies and limits; what is asked and answered is its user's. `HttpServer` serves a table of handlers
-per (method, path); one request, however wrong, never ends it. `call` sends one request.
+Knows requests, replies and limits; what is asked and answered is its user's. `HttpServer` serves a handler for each
+(method, path); one request, however wrong, never ends it. `call` sends one request.
 """
 
+from sterna.connections import Limits, limits_from
 from sterna.httpd.client import CallFailed, call
-from sterna.httpd.messages import Handler, Limits, Reply, Request, json_reply, problem
+from sterna.httpd.messages import Handler, Reply, Request, json_reply, problem
 from sterna.httpd.server import HttpServer
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "Request",
     "call",
     "json_reply",
+    "limits_from",
     "problem",
 ]
