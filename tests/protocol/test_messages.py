@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sterna.protocol import CommittedCheckpoint, Order, Orders, Phase, Status
+from sterna.protocol.messages import AMOUNT_MAX, COUNT_MAX, METRICS_MAX, NUMBER_MAX, TEXT_MAX
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
+amounts = st.floats(-AMOUNT_MAX, AMOUNT_MAX)
+measured = st.floats(-NUMBER_MAX, NUMBER_MAX)
+moments = st.floats(0, 1e10)  # shown as dates, and calendars end
 wholes = st.integers(min_value=0, max_value=2**62)
 
 orders = st.builds(
-    Orders, seq=wholes, order=st.sampled_from(Order), reason=st.text(max_size=80), deadline_mono_s=st.none() | finite
+    Orders, seq=wholes, order=st.sampled_from(Order), reason=st.text(max_size=80), deadline_mono_s=st.none() | amounts
 )
 checkpoints = st.builds(
     CommittedCheckpoint,
@@ -22,8 +25,8 @@ checkpoints = st.builds(
     step=wholes,
     bytes=wholes,
     digest=st.text(string.hexdigits, max_size=64),
-    stall_s=finite,
-    at_mono_s=finite,
+    stall_s=amounts,
+    at_mono_s=moments,
 )
 statuses = st.builds(
     Status,
@@ -32,15 +35,15 @@ statuses = st.builds(
     ack=wholes,
     step=wholes,
     epoch=wholes,
-    units_done=finite,
-    units_total=st.none() | finite,
-    step_s=st.none() | finite,
-    metrics=st.dictionaries(st.text(max_size=12), finite, max_size=5),
+    units_done=amounts,
+    units_total=st.none() | amounts,
+    step_s=st.none() | amounts,
+    metrics=st.dictionaries(st.text(max_size=12), measured, max_size=5),
     restored_step=st.none() | wholes,
-    first_step_mono_s=st.none() | finite,
-    last_step_mono_s=st.none() | finite,
-    save_s=st.none() | finite,
-    load_s=st.none() | finite,
+    first_step_mono_s=st.none() | moments,
+    last_step_mono_s=st.none() | moments,
+    save_s=st.none() | amounts,
+    load_s=st.none() | amounts,
     checkpoint=st.none() | checkpoints,
     samples=st.none() | wholes,
     problem=st.none() | st.text(max_size=80),
@@ -99,3 +102,29 @@ def test_no_content_whatever_makes_a_reader_raise(body):
     for kind in (Orders, Status):
         result = kind.from_json(text)
         assert result is None or isinstance(result, kind)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param({"step": COUNT_MAX + 1}, id="a count that is kept in no 64 bits"),
+        pytest.param({"step": 10**400}, id="a count of four hundred digits"),
+        pytest.param({"pid": -1}, id="everybody's process"),
+        pytest.param({"ack": -1}, id="an order before the first"),
+        pytest.param({"units_done": 1e31}, id="more than can be added to"),
+        pytest.param({"units_total": 10**400}, id="no float at all"),
+        pytest.param({"metrics": {str(number): 0.0 for number in range(METRICS_MAX + 1)}}, id="too many metrics"),
+    ],
+)
+def test_a_status_out_of_bounds_is_nothing_new(hostile):
+    body = {"pid": 1, "phase": "training", "step": 3}
+    assert Status.from_json(json.dumps(body)) is not None
+    assert Status.from_json(json.dumps({**body, **hostile})) is None
+
+
+def test_a_diverged_metric_is_told_as_such_and_a_long_text_by_its_beginning():
+    body = {"pid": 1, "phase": "training", "metrics": {"loss": 1e300, "gain": -1e300}, "problem": "x" * 10_000}
+    status = Status.from_json(json.dumps(body))
+    assert status is not None
+    assert status.metrics == {"loss": math.inf, "gain": -math.inf}
+    assert status.problem == "x" * TEXT_MAX

@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sterna.protocol.reports import (
+    REASON_MAX,
     REPORTS_MAX,
+    SEQ_MAX,
+    VALUE_MAX,
+    WORKERS_MAX,
     Answer,
     BadReport,
     Batch,
@@ -16,7 +20,6 @@ from sterna.protocol.reports import (
     is_of_job,
     next_seq,
     report_of,
-    unseen,
 )
 
 names = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
@@ -28,7 +31,7 @@ reports = st.builds(
     pod=st.builds("{}/{}".format, names, names),
     seq=st.integers(0, 2**63 - 1),
     at_s=st.floats(0, 1e10),
-    value=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    value=st.none() | st.floats(-VALUE_MAX, VALUE_MAX),
     metric=st.sampled_from(["", "accuracy", "eval/loss", "top-5 @ 1"]),
     step=counts,
     epoch=counts,
@@ -37,7 +40,7 @@ reports = st.builds(
     step_s=amounts,
     epoch_s=amounts,
     remaining_s=amounts,
-    workers=counts,
+    workers=st.none() | st.integers(0, WORKERS_MAX),
     usage=usages,
     job_uid=st.sampled_from(["", "0f7c-1"]),
 )
@@ -83,6 +86,12 @@ def test_what_a_newer_sender_adds_is_passed_over():
         pytest.param({"at_s": "now"}, "at_s", id="a time in words"),
         pytest.param({"at_s": -1}, "at_s", id="before 1970"),
         pytest.param({"at_s": 1e300}, "at_s", id="after the end of time"),
+        pytest.param({"seq": SEQ_MAX + 1}, "seq", id="a number that no counter holds"),
+        pytest.param({"value": 1e31}, "value", id="a value whose square is none"),
+        pytest.param({"value": -(10**31)}, "value", id="the same below nothing, and whole"),
+        pytest.param({"units_done": 1e16}, "units_done", id="more units than anybody does"),
+        pytest.param({"epoch_s": 1e13}, "epoch_s", id="an epoch of a geological age"),
+        pytest.param({"workers": WORKERS_MAX + 1}, "workers", id="more workers than speeds are learned for"),
         pytest.param({"step": -1}, "step", id="a step below nothing"),
         pytest.param({"step": 1.0}, "step", id="a step with a fraction"),
         pytest.param({"metric": "x" * 129}, "metric", id="an enormous metric"),
@@ -103,10 +112,24 @@ def test_what_is_no_report_is_refused_with_the_field(body, field):
     assert refusal.value.expected in str(refusal.value)
 
 
-def test_in_a_batch_the_refusal_names_the_place():
-    with pytest.raises(BadReport, match=r"^reports\[1\]\.value: 'x'") as refusal:
-        Batch.from_json(json.dumps({"reports": [{"pod": "a", "seq": 1, "at_s": 1}, {"pod": "a", "value": "x"}]}))
-    assert refusal.value.field == "reports[1].value"
+def test_in_a_batch_each_report_is_judged_by_itself_and_a_refusal_names_its_place():
+    good = {"pod": "team-b/b", "seq": 1, "at_s": 1}
+    bad = [{"pod": "team-a/a", "seq": SEQ_MAX + 1, "at_s": 1}, {"pod": "a", "value": "x"}, {"pod": "../a"}, 7]
+    batch = Batch.from_json(json.dumps({"reports": [bad[0], good, *bad[1:], {**good, "seq": 2}]}))
+    assert [report.seq for report in batch.reports] == [1, 2]
+    assert batch.places == (1, 5)
+    assert [refusal[:2] for refusal in batch.refused] == [(0, "team-a/a"), (2, "a"), (3, ""), (4, "")]
+    assert batch.refused[0].why.startswith(f"reports[0].seq: {SEQ_MAX + 1}; expected a whole number from 0 to")
+    assert batch.refused[1].why.startswith("reports[2].value: 'x'")
+
+
+def test_the_answer_to_a_batch_names_what_was_refused_and_why():
+    answer = Answer("i", 1, {}, {3: "seq: 7", 0: "x" * (REASON_MAX + 1)})
+    assert Answer.from_json(answer.to_json()).refused == {3: "seq: 7", 0: "x" * REASON_MAX}
+    assert Answer.from_json(b'{"instance": "one-of-before"}').refused == {}
+    for nonsense in ([1], [[1]], [[-1, "x"]], [["1", "x"]], [[1, 2]], [[REPORTS_MAX + 1, "x"]]):
+        with pytest.raises(BadReport):
+            Answer.from_json(json.dumps({"instance": "i", "refused": nonsense}))
 
 
 @pytest.mark.parametrize(
@@ -136,10 +159,10 @@ def test_a_batch_is_a_list_and_not_too_long(rows):
 ))  # fmt: skip
 def test_anything_at_all_is_a_batch_or_refused(body):
     try:
-        batch = Batch.from_json(json.dumps(body), now_s=1.0)
+        batch = Batch.from_json(json.dumps(body))
     except BadReport:
         return
-    assert Batch.from_json(batch.to_json()) == batch
+    assert Batch.from_json(batch.to_json()) == batch._replace(refused=(), places=())
 
 
 def test_numbers_rise_even_when_the_clock_does_not():
@@ -147,12 +170,6 @@ def test_numbers_rise_even_when_the_clock_does_not():
     assert next_seq(1000.0, first) == first + 1
     assert next_seq(900.0, first) == first + 1
     assert next_seq(1001.0, first) == 1_001_000_000
-
-
-def test_what_was_seen_is_passed_over_and_measurements_never_are():
-    said = [Report("a", 3, 1), Report("a", 3, 2), Report("a", 2, 3), Report("b", 1, 4), Report("a", 0, 5)]
-    assert [(report.pod, report.at_s) for report in unseen(said, {"a": 2})] == [("a", 1), ("b", 4), ("a", 5)]
-    assert [(report.pod, report.at_s) for report in unseen(said, {"a": 9, "b": 9})] == [("a", 5)]
 
 
 @pytest.mark.parametrize(

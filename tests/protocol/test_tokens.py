@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.protocol.tokens import INSTALLATION, Gate, TokenFile, TokenOwner, bearer, job_token, owner_of
+from sterna.protocol.tokens import (
+    INSTALLATION,
+    Gate,
+    TokenFile,
+    TokenOwner,
+    bearer,
+    digest_of,
+    job_token,
+    node_token,
+    owner_of,
+)
 
 SECRET = "a secret of 26 characters."
 OTHER = "another secret, as long as"
@@ -33,6 +43,46 @@ def test_a_token_cannot_be_made_to_say_another_job():
 
 def test_no_job_is_not_the_installation():
     assert owner_of(job_token(SECRET, namespace="", job="", uid=""), SECRET) is None
+
+
+def test_a_nodes_token_says_which_node_and_is_neither_a_jobs_nor_the_installations():
+    token = node_token(SECRET, node="gpu-1")
+    assert owner_of(token, SECRET) == TokenOwner(node="gpu-1")
+    assert owner_of(token, OTHER) is None
+    assert not TokenOwner(node="gpu-1").is_installation
+    assert owner_of(node_token(SECRET, node=""), SECRET) is None
+
+
+@given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_s1_no_job_can_be_named_so_that_its_token_is_a_nodes(namespace, job, uid, node):
+    """Whoever may name a job gets a signature over that name; it must be good for nothing else."""
+    try:
+        _, name, signature = job_token(SECRET, namespace=namespace, job=job, uid=uid).split(".")
+        _, _, of_node = node_token(SECRET, node=node).split(".")
+    except UnicodeEncodeError:
+        return
+    assert owner_of(f"sterna1-node.{name}.{signature}", SECRET) is None
+    assert signature != of_node or "\0" in namespace
+
+
+def test_s1_with_a_nodes_token_no_other_token_can_be_made():
+    """What a monitor holds: used as a secret, it makes nothing that the scheduler would take."""
+    held = node_token(SECRET, node="gpu-1")
+    made = [held, job_token(held, namespace="team", job="train", uid="u1"), node_token(held, node="gpu-2")]
+    gate = Gate(lambda: [SECRET])
+    assert [gate.owner_of(bearer(token)) for token in made] == [TokenOwner(node="gpu-1"), None, None]
+
+
+def test_a_gate_without_the_secret_knows_a_token_by_its_digest():
+    token, owner = job_token(SECRET, namespace="team", job="train", uid="u1"), TokenOwner("team", "train", "u1")
+    told: dict[str, TokenOwner] = {}
+    gate = Gate(lambda: [node_token(SECRET, node="gpu-1")], told=lambda: told)
+    assert gate.owner_of(bearer(token)) is None
+    told[digest_of(token)] = owner
+    assert gate.owner_of(bearer(token)) == owner
+    assert gate.owner_of(bearer(digest_of(token))) is None, "the digest itself opens nothing"
+    told.clear()
+    assert gate.owner_of(bearer(token)) is None
 
 
 @pytest.mark.parametrize("secret", ["", "short"])

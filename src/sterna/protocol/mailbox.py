@@ -5,6 +5,7 @@ synced to disk: messages live as long as the processes they are about, and none 
 """
 
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def write_orders(mailbox: str | os.PathLike[str], orders: Orders) -> None:
 
 def read_orders(mailbox: str | os.PathLike[str]) -> Orders | None:
     """Worker's side. None: there are none yet, or they cannot be read."""
-    text = _read(Path(mailbox) / ORDERS_FILE)
+    text = read_regular(Path(mailbox) / ORDERS_FILE, bytes_max=_MESSAGE_BYTES_MAX)
     return None if text is None else Orders.from_json(text)
 
 
@@ -35,7 +36,7 @@ def write_status(mailbox: str | os.PathLike[str], status: Status) -> None:
 
 def read_status(mailbox: str | os.PathLike[str]) -> Status | None:
     """Engine's side. None: the worker has not said anything yet, or not anything that can be read."""
-    text = _read(Path(mailbox) / STATUS_FILE)
+    text = read_regular(Path(mailbox) / STATUS_FILE, bytes_max=_MESSAGE_BYTES_MAX)
     return None if text is None else Status.from_json(text)
 
 
@@ -50,10 +51,23 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-def _read(path: Path) -> bytes | None:
+def read_regular(path: Path, *, bytes_max: int) -> bytes | None:
+    """A file's content. None: there is none, it is longer, or it is a pipe, a device or a link instead of a file.
+
+    Never waits: whoever may write to a directory may put a pipe there, and its reader would wait for ever.
+    """
     try:
-        with path.open("rb") as file:
-            content = file.read(_MESSAGE_BYTES_MAX + 1)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    return content if len(content) <= _MESSAGE_BYTES_MAX else None
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > bytes_max:
+            return None
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(bytes_max + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return content if len(content) <= bytes_max else None

@@ -11,6 +11,15 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+NOT_SAVED = "not saved: "  # how a `problem` begins that is about a save which failed
+
+COUNT_MAX = 2**62  # of steps, bytes, processes: they are kept in 64 bits, and added to
+NUMBER_MAX = 1e30  # what a program measures; beyond it, it has diverged. Sums and products are still numbers
+AMOUNT_MAX = 1e15  # of steps, seconds and the like
+TEXT_MAX = 4096  # characters; of more the beginning
+METRICS_MAX = 256
+MOMENT_MAX_S = 1e10  # moments are shown as dates, and calendars end
+
 
 class Order(StrEnum):
     """What the engine wants of a worker."""
@@ -142,16 +151,16 @@ class Status:
                 units_done=_number(body.get("units_done", 0.0)),
                 units_total=_number_or_none(body.get("units_total")),
                 step_s=_number_or_none(body.get("step_s")),
-                metrics={_text(name): _metric(value) for name, value in _mapping(body.get("metrics", {})).items()},
+                metrics=_metrics(body.get("metrics", {})),
                 restored_step=_whole_or_none(body.get("restored_step")),
-                first_step_mono_s=_number_or_none(body.get("first_step_mono_s")),
-                last_step_mono_s=_number_or_none(body.get("last_step_mono_s")),
+                first_step_mono_s=_moment_or_none(body.get("first_step_mono_s")),
+                last_step_mono_s=_moment_or_none(body.get("last_step_mono_s")),
                 save_s=_number_or_none(body.get("save_s")),
                 load_s=_number_or_none(body.get("load_s")),
                 checkpoint=_checkpoint_or_none(body.get("checkpoint")),
                 samples=_whole_or_none(body.get("samples")),
-                first_step_wall_s=_number_or_none(body.get("first_step_wall_s")),
-                stopped_wall_s=_number_or_none(body.get("stopped_wall_s")),
+                first_step_wall_s=_moment_or_none(body.get("first_step_wall_s")),
+                stopped_wall_s=_moment_or_none(body.get("stopped_wall_s")),
                 problem=_text_or_none(body.get("problem")),
             )
         except (KeyError, ValueError, OverflowError):
@@ -186,7 +195,7 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= COUNT_MAX:
         raise ValueError(value)
     return value
 
@@ -196,7 +205,7 @@ def _whole_or_none(value: object) -> int | None:
 
 
 def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -AMOUNT_MAX <= value <= AMOUNT_MAX:
         raise ValueError(value)
     return float(value)
 
@@ -205,14 +214,37 @@ def _number_or_none(value: object) -> float | None:
     return None if value is None else _number(value)
 
 
+def _moment(value: object) -> float:
+    moment_s = _number(value)
+    if not 0 <= moment_s <= MOMENT_MAX_S:
+        raise ValueError("no moment")
+    return moment_s
+
+
+def _moment_or_none(value: object) -> float | None:
+    return None if value is None else _moment(value)
+
+
+def _metrics(value: object) -> dict[str, float]:
+    metrics = _mapping(value)
+    if len(metrics) > METRICS_MAX:
+        raise ValueError(len(metrics))
+    return {_text(name): _metric(number) for name, number in metrics.items()}
+
+
 def _metric(value: object) -> float:
-    return float(value) if value in ("nan", "inf", "-inf") else _number(value)
+    """Beyond what is taken it has diverged, which is a thing that programs report."""
+    if value in ("nan", "inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise ValueError(value)
+    return float(value) if abs(value) <= NUMBER_MAX else math.copysign(math.inf, value)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(value)
-    return value
+    return value[:TEXT_MAX]
 
 
 def _text_or_none(value: object) -> str | None:
@@ -229,5 +261,5 @@ def _checkpoint_or_none(value: object) -> CommittedCheckpoint | None:
         bytes=_whole(body["bytes"]),
         digest=_text(body["digest"]),
         stall_s=_number(body["stall_s"]),
-        at_mono_s=_number(body["at_mono_s"]),
+        at_mono_s=_moment(body["at_mono_s"]),
     )

@@ -3,22 +3,30 @@
 Values, their JSON form and strict parsing with limits; no files and no sockets. A training process sends reports to the
 monitor of its node (`POST /reports`), a monitor sends them on to the scheduler in batches, in the same form. Fields
 that are not known are passed over, so that a newer sender is understood; a known field that holds something else than
-it should refuses the whole body, and `BadReport` names the field, its value and what would do.
+it should refuses its report, and `BadReport` names the field, its value and what would do. The other reports of a batch
+are none the worse for it: they are of other jobs.
 
 A report's `seq` must rise per pod: what was seen before is a replay. `next_seq` counts in microseconds since 1970, so
 that a process that starts again under the same name goes on above its predecessor without having known it.
 """
 
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 REPORTS_MAX = 1000  # in one batch
 NAME_MAX = 253  # characters of a name, as Kubernetes has it
 METRIC_MAX = 128
+PATTERN_CHARACTERS_MAX = 1000  # of a regular expression that output is searched with
 SEQ_MAX = 2**63 - 1
+SEQ_SENT_MAX = 2**62  # of a training process. The monitor numbers on above it where a report says none, and has room to
+VALUE_MAX = 1e30  # a loss beyond it has diverged; its square and its sums are still numbers
+SECONDS_MAX = 1e12
+WORKERS_MAX = 10_000  # that train together; what is learned of speeds has an entry for each count
+FAULTS_MAX = 100  # pods of one batch whose output cannot be followed
+REASON_MAX = 200  # characters of why a report was refused
 
 _COUNT_MAX = 1e15
 _NAME = r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?"
@@ -78,6 +86,14 @@ class Report(NamedTuple):
         return body
 
 
+class Refusal(NamedTuple):
+    """One report of a batch that was not taken; the others were judged by themselves."""
+
+    place: int  # in the batch, from 0
+    pod: str  # that it was to be about. "": nobody can tell
+    why: str
+
+
 class Batch(NamedTuple):
     """What a monitor, or a training process, has to say at once. In a monitor's batch, `monitor` says which one."""
 
@@ -86,6 +102,10 @@ class Batch(NamedTuple):
     node: str = ""
     load: Usage | None = None  # of the whole node, everything that runs there included
     instance: str = ""  # of the scheduler that the monitor heard last; "": of none so far
+    asks_tokens: bool = False  # a token came in that the monitor does not know: whose are those of this node's jobs?
+    faults: Mapping[str, str] = {}  # namespace/pod -> why its output is not searched for values as its job wants it
+    refused: tuple[Refusal, ...] = ()  # what was in it and is no report. Known to the one who read it, never sent
+    places: tuple[int, ...] = ()  # where each of `reports` was in what was read. Empty: they are all
 
     def to_json(self) -> bytes:
         body: dict[str, Any] = {"reports": [report.to_body() for report in self.reports]}
@@ -95,25 +115,42 @@ class Batch(NamedTuple):
             body["node"] = self.node
         if self.instance:
             body["instance"] = self.instance
+        if self.asks_tokens:
+            body["asks_tokens"] = True
+        if self.faults:
+            body["faults"] = dict(self.faults)
         if self.load is not None:
             body["load"] = {name: value for name, value in self.load._asdict().items() if value is not None}
         return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
 
     @classmethod
-    def from_json(cls, text: bytes | str, *, now_s: float | None = None) -> "Batch":
-        """Raises BadReport. With `now_s`, reports that say no time or number get this one."""
+    def from_json(cls, text: bytes | str) -> "Batch":
+        """Raises BadReport for what is no batch. A report in it that is none is in `refused`, beside those that are."""
         body = json_object(text)
         rows = body.get("reports")
         if not isinstance(rows, list):
             raise BadReport("reports", rows, "a list of reports")
         if len(rows) > REPORTS_MAX:
             raise BadReport("reports", f"{len(rows)} of them", f"at most {REPORTS_MAX}")
+        reports: list[Report] = []
+        refused: list[Refusal] = []
+        places: list[int] = []
+        for place, row in enumerate(rows):
+            try:
+                reports.append(report_of(row, where=f"reports[{place}]."))
+                places.append(place)
+            except BadReport as error:
+                refused.append(Refusal(place, _pod_in(row), reason_of(error)))
         return cls(
-            reports=tuple(report_of(row, where=f"reports[{index}].", now_s=now_s) for index, row in enumerate(rows)),
+            reports=tuple(reports),
+            refused=tuple(refused),
+            places=tuple(places) if refused else (),
             monitor=_word(body, "monitor"),
             node=_word(body, "node"),
             load=_usage(body.get("load"), "load"),
             instance=_word(body, "instance"),
+            asks_tokens=body.get("asks_tokens") is True,
+            faults=_faults(body.get("faults")),
         )
 
 
@@ -126,9 +163,16 @@ class Answer(NamedTuple):
     follow: Mapping[
         str, str
     ] = {}  # namespace/pod -> the regular expression to follow its log with; only when it has one
+    refused: Mapping[int, str] = {}  # place in the batch -> why that report will never be taken. The others were, or
+    #                                  had been before
+    tokens: Mapping[str, str] | None = None  # digest of a job's token -> namespace/name/uid. None: nobody asked
 
     def to_json(self) -> bytes:
-        body = {"instance": self.instance, "passed_over": self.passed_over, "follow": dict(self.follow)}
+        body: dict[str, Any] = {"instance": self.instance, "passed_over": self.passed_over, "follow": dict(self.follow)}
+        if self.refused:
+            body["refused"] = [[place, why] for place, why in sorted(self.refused.items())]
+        if self.tokens is not None:
+            body["tokens"] = dict(self.tokens)
         return json.dumps(body, separators=(",", ":")).encode()
 
     @classmethod
@@ -138,10 +182,25 @@ class Answer(NamedTuple):
         follow = body.get("follow", {})
         if not (isinstance(follow, dict) and all(isinstance(pattern, str) for pattern in follow.values())):
             raise BadReport("follow", follow, "a pattern for each pod")
+        tokens = body.get("tokens")
+        if tokens is not None and not (
+            isinstance(tokens, dict) and all(isinstance(job, str) for job in tokens.values())
+        ):
+            raise BadReport("tokens", tokens, "a job for each digest")
         instance = _word(body, "instance")
         if not instance:
             raise BadReport("instance", body.get("instance"), "the scheduler's instance")
-        return cls(instance, _whole(body.get("passed_over", 0), "passed_over"), follow)
+        passed_over = _whole(body.get("passed_over", 0), "passed_over")
+        return cls(instance, passed_over, follow, _refused(body.get("refused")), tokens)
+
+
+def _refused(rows: object) -> dict[int, str]:
+    refused: dict[int, str] = {}
+    for row in rows if isinstance(rows, list) else ():
+        if not (isinstance(row, list) and len(row) == 2 and isinstance(row[1], str)):
+            raise BadReport("refused", row, "places with reasons")
+        refused[_whole(row[0], "refused", REPORTS_MAX)] = row[1][:REASON_MAX]
+    return refused
 
 
 def report_of(body: object, *, where: str = "", now_s: float | None = None) -> Report:
@@ -179,6 +238,18 @@ def report_of(body: object, *, where: str = "", now_s: float | None = None) -> R
         raise
 
 
+def reason_of(error: Exception) -> str:
+    """Why a report is not taken, in so few bytes that the reasons for a whole batch fit into its answer."""
+    text = str(error) or type(error).__name__
+    return text.encode("ascii", "backslashreplace").decode()[:REASON_MAX]
+
+
+def _pod_in(row: object) -> str:
+    """Whom something that is no report was to be about. "": it does not say so in a way that could be meant."""
+    pod = row.get("pod") if isinstance(row, dict) else None
+    return pod if isinstance(pod, str) and len(pod) <= 2 * NAME_MAX and _POD.fullmatch(pod) else ""
+
+
 def json_object(text: bytes | str) -> dict[str, Any]:
     """Strict JSON: one object, no NaN or infinity. Raises BadReport."""
     try:
@@ -210,22 +281,6 @@ def is_metric(name: str) -> bool:
     return len(name) <= METRIC_MAX and _METRIC.fullmatch(name) is not None
 
 
-def unseen(reports: Iterable[Report], last_seq: Mapping[str, int]) -> tuple[Report, ...]:
-    """Those whose number is above the last one of their pod, in the order given, and those that need none.
-
-    A number that comes twice among them is taken once.
-    """
-    seen: dict[str, int] = {}
-    fresh = []
-    for report in reports:
-        if report.seq == 0:
-            fresh.append(report)
-        elif report.seq > seen.get(report.pod, last_seq.get(report.pod, 0)):
-            seen[report.pod] = report.seq
-            fresh.append(report)
-    return tuple(fresh)
-
-
 # -- fields -----------------------------------------------------------------------------------------------------------
 
 
@@ -237,31 +292,36 @@ _DECODER = json.JSONDecoder(parse_constant=_constant)
 
 
 def _number(value: object, field: str) -> float:
-    kind = type(value)  # exactly these: True is an int to isinstance
-    if kind is float:
-        if math.isfinite(value):  # type: ignore[arg-type]
-            return value  # type: ignore[return-value]
-    elif kind is int and -_COUNT_MAX <= value <= _COUNT_MAX:  # type: ignore[operator]
+    # Exactly these types: True is an int to isinstance. The comparison is false for what is no number.
+    if type(value) in (float, int) and -VALUE_MAX <= value <= VALUE_MAX:  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]
-    raise BadReport(field, value, "a finite number")
+    raise BadReport(field, value, f"a finite number, at most {VALUE_MAX:g} and at least -{VALUE_MAX:g}")
 
 
-def _not_negative(value: object, field: str) -> float:
+def _not_negative(value: object, field: str, most: float = _COUNT_MAX) -> float:
     number = _number(value, field)
-    if number < 0:
-        raise BadReport(field, value, "a number of at least 0")
+    if not 0 <= number <= most:
+        raise BadReport(field, value, f"a number from 0 to {most:g}")
     return number
+
+
+def _seconds(value: object, field: str) -> float:
+    return _not_negative(value, field, SECONDS_MAX)
 
 
 def _whole(value: object, field: str, most: float = _COUNT_MAX) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        raise BadReport(field, value, "a whole number of at least 0")
+        raise BadReport(field, value, f"a whole number from 0 to {most:.0f}")
     return value
+
+
+def _workers(value: object, field: str) -> int:
+    return _whole(value, field, WORKERS_MAX)
 
 
 def _seq(value: object) -> int:
     if type(value) is not int or not 0 <= value <= SEQ_MAX:
-        raise BadReport("seq", value, "a whole number of at least 0")
+        raise BadReport("seq", value, f"a whole number from 0 to {SEQ_MAX}")
     return value
 
 
@@ -288,6 +348,13 @@ def _word(body: Mapping[str, Any], field: str) -> str:
     return _uid(body.get(field, ""), field)
 
 
+def _faults(value: object) -> dict[str, str]:
+    """By pod; what is none is passed over, since nothing but a hint would be lost."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    good = ((pod, why) for pod, why in pairs if _pod_in({"pod": pod}) and isinstance(why, str))
+    return {pod: why[:REASON_MAX] for pod, why in islice(good, FAULTS_MAX)}
+
+
 def _usage(value: object, field: str) -> Usage | None:
     if value is None:
         return None
@@ -310,10 +377,10 @@ _OPTIONAL: Mapping[str, Any] = {
     "epoch": _whole,
     "units_done": _not_negative,
     "units_total": _not_negative,
-    "step_s": _not_negative,
-    "epoch_s": _not_negative,
-    "remaining_s": _not_negative,
-    "workers": _whole,
+    "step_s": _seconds,
+    "epoch_s": _seconds,
+    "remaining_s": _seconds,
+    "workers": _workers,
     "usage": _usage,
     "job_uid": _uid,
 }

@@ -1,8 +1,12 @@
-"""Who may report: one secret per installation, and tokens for jobs that are derived from it.
+"""Who may report: one secret per installation, and tokens that are derived from it, for jobs and for nodes.
 
 A job's token says which job it is for and proves it by HMAC-SHA256 over `namespace/name/uid`, so whoever holds the
 secret can check any token and has to remember none. With it one may report for the pods of that job and do nothing
-else. The secret itself, as a bearer token, is the installation's own word: monitors use it towards the scheduler.
+else. A node's token is what the monitor of that node is known by to the scheduler: with it one may report what happens
+on that node and do nothing else. The secret itself, as a bearer token, may do everything; it stays with the scheduler.
+
+A monitor has no secret to check tokens by. The scheduler tells it the digests (SHA-256) of the tokens of jobs that have
+pods on its node: enough to know a token, and not to make one (docs/decisions/0019).
 
 Secrets and tokens come out of files that are read again when they change (`TokenFile`), so they can be replaced while
 everything runs.
@@ -14,12 +18,13 @@ import hashlib
 import hmac
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 SECRET_BYTES_MIN = 16
 
 _PREFIX = "sterna1"
+_NODE_PREFIX = "sterna1-node"
 _FILE_BYTES_MAX = 64 * 1024
 _REMEMBERED_MAX = 4096  # tokens that were right; checking one takes longer than looking it up
 
@@ -30,10 +35,11 @@ class TokenOwner(NamedTuple):
     namespace: str = ""
     job: str = ""
     uid: str = ""
+    node: str = ""  # of the monitor whose token it is; such a token has no job
 
     @property
     def is_installation(self) -> bool:
-        return not self.job
+        return not self.job and not self.node
 
     @property
     def job_id(self) -> str:
@@ -45,9 +51,23 @@ INSTALLATION = TokenOwner()
 
 def job_token(secret: str, *, namespace: str, job: str, uid: str) -> str:
     """The token of one job; the same whenever it is made from the same secret. Safe in a header and in a file."""
-    subject = f"{namespace}/{job}/{uid}".encode()
-    name = base64.urlsafe_b64encode(subject).rstrip(b"=").decode()
-    return f"{_PREFIX}.{name}.{_signature(secret, subject)}"
+    return _signed(secret, _PREFIX, f"{namespace}/{job}/{uid}".encode())
+
+
+def node_token(secret: str, *, node: str) -> str:
+    """The token of one node's monitor, where no cluster gives it one; made like a job's."""
+    return _signed(secret, _NODE_PREFIX, node.encode())
+
+
+def digest_of(token: str) -> str:
+    """By which a token is known to a monitor that could not make it."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def is_like_job_token(token: str) -> bool:
+    """Might this be a job's token? Whether it is takes the secret, or its digest."""
+    parts = token.split(".")
+    return len(parts) == 3 and parts[0] == _PREFIX and len(parts[2]) == hashlib.sha256().digest_size * 2
 
 
 class TokenFile:
@@ -88,10 +108,16 @@ class TokenFile:
 
 
 class Gate:
-    """Tells whose a bearer token is. `secrets` is asked each time, so that replaced secrets take effect."""
+    """Tells whose a bearer token is. `secrets` is asked each time, so that replaced secrets take effect.
 
-    def __init__(self, secrets: Callable[[], Sequence[str]]) -> None:
+    `told` are tokens that somebody who has the secret vouches for: owners by digest.
+    """
+
+    def __init__(
+        self, secrets: Callable[[], Sequence[str]], *, told: Callable[[], Mapping[str, TokenOwner]] = dict
+    ) -> None:
         self._secrets = secrets
+        self._told = told
         self._made_of: Sequence[str] = ()
         self._owners: dict[str, TokenOwner] = {}
 
@@ -104,17 +130,17 @@ class Gate:
         known = self._owners.get(text)
         if known is not None:
             return known
-        scheme, _, token = text.partition(" ")
-        if scheme.lower() != "bearer" or not token:
+        token = token_in(text)
+        if not token:
             return None
         for secret in secrets:
-            owner = owner_of(token.strip(), secret)
+            owner = owner_of(token, secret)
             if owner is not None:
                 if len(self._owners) >= _REMEMBERED_MAX:
                     self._owners.clear()
                 self._owners[text] = owner
                 return owner
-        return None
+        return self._told().get(digest_of(token))
 
 
 def owner_of(token: str, secret: str) -> TokenOwner | None:
@@ -126,11 +152,17 @@ def owner_of(token: str, secret: str) -> TokenOwner | None:
     try:
         prefix, name, signature = token.split(".")
         subject = base64.urlsafe_b64decode(name + "=" * (-len(name) % 4))
-        namespace, job, uid = subject.decode().split("/")
-    except (ValueError, binascii.Error):
+        owner = _OWNERS[prefix](subject.decode())
+    except (ValueError, KeyError, binascii.Error):
         return None
-    good = hmac.compare_digest(signature.encode("utf-8", "replace"), _signature(secret, subject).encode())
-    return TokenOwner(namespace, job, uid) if good and prefix == _PREFIX and job else None
+    good = hmac.compare_digest(signature.encode("utf-8", "replace"), _signature(secret, prefix, subject).encode())
+    return owner if good and (owner.job or owner.node) else None
+
+
+def token_in(authorization: str) -> str:
+    """Of the value of an Authorization header; empty: it holds no bearer token."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def bearer(token: str) -> str:
@@ -138,5 +170,25 @@ def bearer(token: str) -> str:
     return f"Bearer {token}"
 
 
-def _signature(secret: str, subject: bytes) -> str:
-    return hmac.new(secret.encode(), subject, hashlib.sha256).hexdigest()
+def _job_of(subject: str) -> TokenOwner:
+    namespace, job, uid = subject.split("/")
+    return TokenOwner(namespace, job, uid)
+
+
+_OWNERS: Mapping[str, Callable[[str], TokenOwner]] = {
+    _PREFIX: _job_of,
+    _NODE_PREFIX: lambda subject: TokenOwner(node=subject),
+}
+
+
+def _signed(secret: str, prefix: str, subject: bytes) -> str:
+    name = base64.urlsafe_b64encode(subject).rstrip(b"=").decode()
+    return f"{prefix}.{name}.{_signature(secret, prefix, subject)}"
+
+
+def _signature(secret: str, prefix: str, subject: bytes) -> str:
+    """Of a job's token over its subject alone, as it always was: pods that run keep theirs over an upgrade. A node's
+    has its kind before it, with a sign between that no name has, so that neither is ever the other's.
+    """
+    said = subject if prefix == _PREFIX else prefix.encode() + b"\0" + subject
+    return hmac.new(secret.encode(), said, hashlib.sha256).hexdigest()

@@ -23,6 +23,7 @@ _FIELDS = struct.Struct("<qiBBH")
 _RECORD_BYTES = _FIELDS.size + 4
 _ARRIVED, _STANDING, _DONE = 1, 2, 4
 _OPEN_ANEW_S = 0.2
+_KINDS, _STATES = frozenset(Kind), frozenset(State)
 
 
 class Board:
@@ -47,7 +48,8 @@ class Board:
 
     def cut(self) -> Cut:
         raw = self._read(_RECORD_BYTES, 0)
-        if raw != self._cut[0] and (fields := _unpacked(raw)) is not None:
+        fields = _unpacked(raw) if raw != self._cut[0] else None
+        if fields is not None and fields[2] in _KINDS and fields[3] in _STATES:
             self._cut = (raw, Cut(fields[0], fields[1], Kind(fields[2]), State(fields[3])))
         return self._cut[1]
 
@@ -64,7 +66,7 @@ class Board:
         content = self._read(_RECORD_BYTES * self._world_size, _RECORD_BYTES)
         for rank, (before, _) in enumerate(self._seats):
             raw = content[rank * _RECORD_BYTES : (rank + 1) * _RECORD_BYTES]
-            if raw != before and (fields := _unpacked(raw)) is not None:
+            if raw != before and (fields := _unpacked(raw)) is not None and fields[2] in _KINDS:
                 boundary, knows, wants, flags = fields
                 arrived, standing, done = (bool(flags & flag) for flag in (_ARRIVED, _STANDING, _DONE))
                 self._seats[rank] = (raw, Seat(boundary, knows, arrived, standing, done, Kind(wants)))

@@ -9,11 +9,13 @@ import csv
 import fcntl
 import io
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 _BYTES_MAX = 64_000_000
+_EPOCHS_MAX = 10**12
 _FIRST = "epoch"
 
 
@@ -28,10 +30,11 @@ class Whole(NamedTuple):
 def whole_part(path: Path) -> Whole:
     """Raises OSError if it cannot be read, or is something else altogether."""
     try:
-        with path.open("rb") as file:
-            return _whole_part(file.read(_BYTES_MAX + 1))
+        descriptor = _opened(path, os.O_RDONLY)
     except FileNotFoundError:
         return Whole()
+    with open(descriptor, "rb") as file:
+        return _whole_part(file.read(_BYTES_MAX + 1))
 
 
 def append(path: Path, rows: Mapping[int, Mapping[str, str]]) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ def append(path: Path, rows: Mapping[int, Mapping[str, str]]) -> tuple[str, ...]
     Raises OSError; the file then is as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
     try:
         with contextlib.suppress(OSError):  # where there are no locks there is one rank 0 all the same, as a rule
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -58,6 +61,15 @@ def append(path: Path, rows: Mapping[int, Mapping[str, str]]) -> tuple[str, ...]
         return header
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path, how: int) -> int:
+    """Without waiting for the other end of a pipe."""
+    descriptor = os.open(path, how | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError("it is not a regular file")
 
 
 def _whole_part(content: bytes) -> Whole:
@@ -96,7 +108,7 @@ def _cells(line: bytes) -> tuple[str, ...]:
 
 def _is_whole_number(text: str) -> bool:
     try:
-        return float(text).is_integer()  # some frameworks count 3.0
+        return float(text).is_integer() and 0 <= float(text) <= _EPOCHS_MAX  # some frameworks count 3.0
     except ValueError:
         return False
 

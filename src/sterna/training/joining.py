@@ -10,8 +10,10 @@ from sterna.protocol import Order, Orders, WorkerIdentity
 from sterna.training.agreement import Agreement, Alone, Chief, Member
 from sterna.training.board import Board
 from sterna.training.checkpoint import CheckpointProblem, CheckpointStore, Generation, Loaded
-from sterna.training.errors import RestoreFailed
+from sterna.training.checkpoint.problems import short
+from sterna.training.errors import Mismatch, RestoreFailed
 from sterna.training.meeting import Decision, Meeting
+from sterna.training.progress import position_in
 
 _HOLD_LOOK_S = 0.2  # a wake usually comes first
 
@@ -135,11 +137,16 @@ class Joining:
         if not load or self._store is None:
             return ()
         try:
-            return self._store.generations()
+            candidates = self._store.generations()
         except CheckpointProblem as problem:
             raise RestoreFailed(
                 f"the checkpoints in {self._identity.checkpoint_dir} cannot be read: {problem}"
             ) from problem
+        lost = [f"{skipped.name}: {short(skipped.why)}" for skipped in self._store.skipped if skipped.lost]
+        self._passed_over += lost
+        if lost and not candidates:  # from nothing would be the worst answer
+            raise self._none_can_be_loaded(len(lost))
+        return candidates
 
     def _load_newest(self, candidates: list[str]) -> None:
         for name in candidates:
@@ -148,10 +155,13 @@ class Joining:
                 return
             self._passed_over.append(f"{name}: {problem}")
         if candidates:
-            raise RestoreFailed(
-                f"{len(candidates)} checkpoints in {self._identity.checkpoint_dir}, and none can be loaded:"
-                f" {'; '.join(self._passed_over)}"
-            )
+            raise self._none_can_be_loaded(len(self._passed_over))
+
+    def _none_can_be_loaded(self, count: int) -> RestoreFailed:
+        return RestoreFailed(
+            f"{count} checkpoints in {self._identity.checkpoint_dir}, and none can be loaded:"
+            f" {'; '.join(self._passed_over)}"
+        )
 
     def _load(self, name: str | None) -> str | None:
         """Into memory. What went wrong, if something did."""
@@ -162,9 +172,11 @@ class Joining:
         began_s = time.monotonic()
         try:
             generation = self._store.named(name)
-            self._found = (generation, self._store.load(generation))
-        except (CheckpointProblem, OSError, MemoryError) as problem:
-            return str(problem) or type(problem).__name__
+            loaded = self._store.load(generation)
+            position_in(generation.about)  # a generation whose place in the data is not known is of no use
+            self._found = (generation, loaded)
+        except (CheckpointProblem, Mismatch, OSError, MemoryError) as problem:
+            return short(problem)
         self._load_s = time.monotonic() - began_s
         return None
 

@@ -15,7 +15,6 @@ Loading into memory comes first and changes no object of the program; that happe
 rank cannot read is forgotten by all of them without a trace.
 """
 
-import contextlib
 import json
 import os
 import time
@@ -23,11 +22,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sterna.protocol.mailbox import write_atomically
+from sterna.protocol.mailbox import read_regular, write_atomically
 from sterna.training.errors import NotEverybodyCame, RestoreFailed
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.001, 0.05
 _FILE_BYTES_MAX = 1 << 20
+_SEQ_MAX = 10**15
 
 
 class Decision(NamedTuple):
@@ -199,14 +199,23 @@ class Meeting:
         body = _read(self.directory / f"rank-{rank}.json")
         if body.pop("world_size", None) != self._world_size:
             return None
-        with contextlib.suppress(TypeError):
-            return Answer(**body)
+        match body:
+            case {"name": str(name), "chief": str(chief), "round": int(number), "problem": None | str() as problem}:
+                return Answer(name, chief, number, problem)
         return None
 
     def _decision(self) -> Decision | None:
         body = _read(self.directory / "decision.json")
-        with contextlib.suppress(TypeError, KeyError):
-            return Decision(**{**body, "names": tuple(body["names"])})
+        match body:
+            case {
+                "chief": str(chief),
+                "round": int(number),
+                "names": list(names),
+                "generation": None | str() as generation,
+                "seq": int(seq),
+                "go": bool(go),
+            } if type(number) is int and type(seq) is int and 0 <= seq < _SEQ_MAX:
+                return Decision(chief, number, tuple(names), generation, seq, go)
         return None
 
 
@@ -216,9 +225,9 @@ def _ranks(missing: Sequence[int]) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    content = read_regular(path, bytes_max=_FILE_BYTES_MAX)
     try:
-        with path.open("rb") as file:
-            body = json.loads(file.read(_FILE_BYTES_MAX))
-    except (OSError, ValueError):
+        body = json.loads(content or b"")
+    except (ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}

@@ -5,9 +5,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from sterna.training.checkpoint.problems import short
 from sterna.training.errors import Mismatch
 from sterna.training.sources import Position, Source
 
+_COUNT_MAX = 10**18
+_ABSENT = object()  # not the same as None: that is a total that nobody counted
 _NEWS = 0.1  # weight of the latest step in the running mean
 _CHANCE = (
     3.0  # so many times what steps differ by anyway does not count as slower: a mean deviation is less than a sigma
@@ -89,12 +92,26 @@ class Progress:
 
     def restore(self, step: int, about: Mapping[str, Any]) -> None:
         """Raises Mismatch if `about` was written by something else."""
-        try:
-            epoch, batches, samples = (int(about[name]) for name in ("epoch", "batches", "samples"))
-            total, order = about["samples_total"], dict(about["order"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise Mismatch(f"the checkpoint does not say where in the data it was made: {error!r}") from error
-        self.step, self.position, self.samples, self.order = step, Position(epoch, batches, samples), total, order
+        self.position, self.samples, self.order = position_in(about)
+        self.step = step
+
+
+def position_in(about: Mapping[str, Any]) -> tuple[Position, int | None, Mapping[str, Any]]:
+    """Position, samples since the job's beginning, and the data's order, as `Progress.about` gave them.
+
+    Raises Mismatch if `about` was written by something else.
+    """
+    counts: list[Any] = [about.get(name) for name in ("epoch", "batches", "samples")]
+    total, order = about.get("samples_total", _ABSENT), about.get("order")
+    if not all(_is_count(count) for count in (*counts, *(() if total is None else (total,)))):
+        raise Mismatch(f"the checkpoint does not say where in the data it was made: {short([*counts, total])}")
+    if not isinstance(order, Mapping):
+        raise Mismatch(f"the checkpoint does not say in which order its data came: {short(order)}")
+    return Position(*counts), total, dict(order)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _COUNT_MAX
 
 
 class _Pace:

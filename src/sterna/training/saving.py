@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from sterna.protocol import CommittedCheckpoint, WorkerIdentity
+from sterna.protocol.messages import NOT_SAVED
 from sterna.training.checkpoint import (
     CheckpointProblem,
     CheckpointStore,
@@ -201,7 +202,7 @@ class Saving:
 
     def _failed(self, problem: BaseException) -> None:
         self._failed_s = time.monotonic()
-        self.problem = f"not saved: {str(problem) or type(problem).__name__}"
+        self.problem = f"{NOT_SAVED}{str(problem) or type(problem).__name__}"
         if isinstance(problem, Fenced):
             self.superseded = str(problem)
 

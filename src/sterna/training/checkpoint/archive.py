@@ -30,7 +30,7 @@ from sterna.training.checkpoint.arrays import (
 )
 from sterna.training.checkpoint.disk import BLOCK_BYTES, Disk, write_file
 from sterna.training.checkpoint.memory import Part, address_of_bytes, readable
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading, short
 from sterna.training.checkpoint.skeleton import decoded, encoded
 from sterna.training.checkpoint.values import FilesToSave, Json, SavedFiles
 
@@ -134,7 +134,7 @@ class ArchiveReader:
             raise Damaged(f"{name} claims a header of {length} bytes, which it cannot have")
         self._body_start = start + length
         self._trees, self._buffers = self._parsed(os.pread(fd, length, start), size - self._body_start)
-        self._bases: dict[tuple[str, int], Any] = {}
+        self._bases: dict[int, tuple[str, Any]] = {}  # memory of the buffers read so far, and what kind each is
 
     def tree(self, name: str) -> Any:
         """One of the trees; the buffers that it names are read, the others are not."""
@@ -150,31 +150,49 @@ class ArchiveReader:
                 return array_from(node, lambda number: self._base(kind, number, empty_array))
             case "scalar":
                 return scalar_from(node)
-        raise Damaged(f"{self._name} has a value of the unknown kind {kind!r}")
+        raise Damaged(f"{self._name} has a value of the unknown kind {short(kind)}")
 
     def long_bytes(self, node: Any) -> bytes:
-        kept = self._base("bytes", node, lambda nbytes: ((room := bytearray(nbytes)), memoryview(room)))
-        return bytes(kept)
+        """The same object for all who speak of this buffer: nobody can change it."""
+        kept = self._base("bytes", node, _room)
+        if isinstance(kept, bytearray):  # just read
+            kept = bytes(kept)
+            self._bases[node] = ("bytes", kept)
+        found: bytes = kept
+        return found
+
+    def own_bytes(self, node: Any) -> bytearray:
+        """A buffer's bytes for one who may change them: so for one only, or a small file would fill the memory."""
+        if type(node) is int and node in self._bases:
+            raise Damaged(f"{self._name} gives buffer {node} to two owners")
+        found: bytearray = self._base("bytearray", node, _room)
+        return found
 
     def files(self, node: Any) -> SavedFiles:
         number, name = node
         if type(number) is not int or number < 0 or not is_file_name(name):
-            raise Damaged(f"{self._name} names a file that it must not: {name!r}")
+            raise Damaged(f"{self._name} names a file that it must not: {short(name)}")
         path = self._files / str(number) / name
         if not path.exists():
             raise Damaged(f"{self._name} names a file that is not there: {number}/{name}")
         return SavedFiles(path)
 
     def _base(self, kind: str, number: Any, make: Any) -> Any:
-        """The memory of a buffer, read once: whatever shared it shares it again."""
+        """The memory of a buffer, read once: whatever shared it shares it again.
+
+        A buffer is of one kind. So all buffers together take no more memory than the file has bytes.
+        """
         if type(number) is not int or not 0 <= number < len(self._buffers):
-            raise Damaged(f"{self._name} speaks of a buffer {number!r} that it does not have")
-        base = self._bases.get((kind, number))
-        if base is None:
-            offset, nbytes = self._buffers[number]
-            base, window = make(nbytes)
-            self._fill(window, self._body_start + offset)
-            self._bases[kind, number] = base
+            raise Damaged(f"{self._name} speaks of a buffer {short(number)} that it does not have")
+        known = self._bases.get(number)
+        if known is not None:
+            if known[0] != kind:
+                raise Damaged(f"{self._name} speaks of buffer {number} as {known[0]} and as {kind}")
+            return known[1]
+        offset, nbytes = self._buffers[number]
+        base, window = make(nbytes)
+        self._fill(window, self._body_start + offset)
+        self._bases[number] = (kind, base)
         return base
 
     def _fill(self, window: memoryview, offset: int) -> None:
@@ -185,21 +203,30 @@ class ArchiveReader:
             window, offset = window[count:], offset + count
 
     def _parsed(self, header: bytes, body_bytes: int) -> tuple[dict[str, Any], list[tuple[int, int]]]:
-        try:
-            content = json.loads(header)
-            if content["format"] != FORMAT:
-                raise Damaged(f"{self._name} has format {content['format']!r}, expected {FORMAT}")
-            trees, buffers = dict(content["trees"]), [(offset, nbytes) for offset, nbytes in content["buffers"]]
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise Damaged(f"the header of {self._name} cannot be read: {type(error).__name__}: {error}") from error
+        with reading(f"the header of {self._name}"):
+            content = json.loads(header, parse_constant=_no_number)
+            if content["format"] is True or content["format"] != FORMAT:
+                raise Damaged(f"{self._name} has format {short(content['format'])}, expected {FORMAT}")
+            trees, buffers = content["trees"], [(offset, nbytes) for offset, nbytes in content["buffers"]]
+        if not isinstance(trees, dict):
+            raise Damaged(f"{self._name} has trees that are none: {short(trees)}")
         end = 0
         for offset, nbytes in buffers:  # in order and apart: no archive can unfold into more than its own size
             if type(offset) is not int or type(nbytes) is not int or offset < end or nbytes < 0:
                 raise Damaged(f"{self._name} has buffers that overlap or are out of order")
             end = offset + nbytes
         if end > body_bytes:
-            raise Damaged(f"{self._name} has buffers of {end} bytes in a body of {body_bytes}")
+            raise Damaged(f"{self._name} has buffers of {short(end)} bytes in a body of {body_bytes}")
         return trees, buffers
+
+
+def _room(nbytes: int) -> tuple[bytearray, memoryview]:
+    room = bytearray(nbytes)
+    return room, memoryview(room)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no JSON: such numbers are kept by their bits")
 
 
 def is_file_name(name: object) -> bool:

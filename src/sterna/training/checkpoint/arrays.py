@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sterna.training.checkpoint.memory import Part, writable
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, short
 from sterna.training.checkpoint.values import Json
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_DTYPE = re.compile(r"[<>|=]?[?A-Za-z]\d{0,10}(?:\[[0-9A-Za-z/]{1,20}\])?")  # "<f8", "|S5", "<M8[25s]": no expressions
+_QUANTIZED = ("qint", "quint")  # never saved; a scale would have to come with them
 _STORAGE_ALIGNMENT = 16  # of a shared storage's start, so that views of any dtype into it stay aligned
 
 
@@ -140,8 +142,8 @@ def tensor_from(node: Any, base: Callable[[int], Any]) -> Any:
     torch = imported("torch")
     number, name, shape, *more = node
     dtype = getattr(torch, name, None) if isinstance(name, str) and _NAME.fullmatch(name) else None
-    if not isinstance(dtype, torch.dtype):
-        raise Damaged(f"the archive has a tensor of dtype {name!r}, which this torch does not know")
+    if not isinstance(dtype, torch.dtype) or name.startswith(_QUANTIZED):
+        raise Damaged(f"the archive has a tensor of dtype {short(name)}, which this torch does not know")
     _check_shape(shape)
     if number == -1:
         if math.prod(shape):
@@ -163,7 +165,7 @@ def array_from(node: Any, base: Callable[[int], Any]) -> Any:
     dtype = _dtype_from(description)
     _check_shape(shape)
     if order not in ("C", "F"):
-        raise Damaged(f"the archive has an array of order {order!r}")
+        raise Damaged(f"the archive has an array of order {short(order)}")
     if number == -1:
         if math.prod(shape):
             raise Damaged("the archive has an array with elements but without memory")
@@ -224,7 +226,7 @@ def _dtype_from(description: Any) -> Any:
         name = description.removeprefix("ml_dtypes.")
         kind = getattr(imported("ml_dtypes"), name, None) if _NAME.fullmatch(name) else None
         if not (isinstance(kind, type) and issubclass(kind, numpy.generic)):
-            raise Damaged(f"the archive has an array of dtype {description!r}, which is not known here")
+            raise Damaged(f"the archive has an array of dtype {short(description)}, which is not known here")
         return numpy.dtype(kind)
     dtype = numpy.lib.format.descr_to_dtype(_as_tuples(description))
     if dtype.hasobject:
@@ -235,6 +237,8 @@ def _dtype_from(description: Any) -> Any:
 def _as_tuples(description: Any) -> Any:
     """JSON knows no tuples, and NumPy wants its fields as such."""
     if isinstance(description, str):
+        if _DTYPE.fullmatch(description) is None:  # NumPy would hand it to a parser of Python expressions
+            raise Damaged(f"the archive has an array of dtype {short(description)}, which is none")
         return description
     if len(description) == 2 and isinstance(description[0], str) and isinstance(description[1], list):
         return description[0], tuple(description[1])  # a dtype with a shape of its own
@@ -253,12 +257,12 @@ def _span(shape: Sequence[int], strides: Sequence[int]) -> int:
 
 def _check_shape(shape: Any) -> None:
     if not isinstance(shape, list) or len(shape) > 64 or not all(_whole(size) for size in shape):
-        raise Damaged(f"the archive has a shape that is none: {shape!r}")
+        raise Damaged(f"the archive has a shape that is none: {short(shape)}")
 
 
 def _checked_strides(strides: Any, shape: list[int]) -> list[int]:
     if not isinstance(strides, list) or len(strides) != len(shape) or not all(_whole(stride) for stride in strides):
-        raise Damaged(f"the archive has strides that do not fit the shape {shape!r}: {strides!r}")
+        raise Damaged(f"the archive has strides that do not fit the shape {short(shape)}: {short(strides)}")
     return strides
 
 

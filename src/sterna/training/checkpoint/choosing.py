@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sterna.training.checkpoint.fence import FILE, Fence, FenceLock, put_up, read_fence
-from sterna.training.checkpoint.generations import Manifest, being_read, found
+from sterna.training.checkpoint.generations import Manifest, being_read, found, order_of
 from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
 from sterna.training.checkpoint.values import Skipped
 
@@ -30,10 +30,10 @@ def choose(directory: Path, verify: Callable[[Manifest], None]) -> Choice:
                 verify(one)
             return Choice(one, tuple(skipped), tuple(damaged))
         except Damaged as problem:
-            skipped.append(Skipped(one.generation.name, str(problem)))
+            skipped.append(Skipped(one.generation.name, str(problem), lost=True))
             damaged.append(one.generation.name)
         except (CheckpointProblem, OSError) as problem:
-            skipped.append(Skipped(one.generation.name, str(problem)))
+            skipped.append(Skipped(one.generation.name, str(problem), lost=True))
     return Choice(None, tuple(skipped), tuple(damaged))
 
 
@@ -60,7 +60,16 @@ def raise_fence(directory: Path, incarnation: int) -> None:
                 fence = Fence()  # whoever raises it knows best who may write
             if incarnation <= fence.lowest:
                 return
-            newest = next((one for one in found(directory, fence) if isinstance(one, Manifest)), None)
-            put_up(directory, fence, incarnation, newest.generation.order if newest else None)
+            put_up(directory, fence, incarnation, _newest(directory, fence))
     except OSError as error:
         raise CheckpointProblem(f"the fence in {directory} cannot be raised: {error.strerror}") from error
+
+
+def _newest(directory: Path, fence: Fence) -> tuple[int, int] | None:
+    """Order of the newest that is complete. One that cannot be read counts: the reason may pass, the fence does not."""
+    for one in found(directory, fence):
+        if isinstance(one, Manifest):
+            return one.generation.order
+        if one.lost:
+            return order_of(one.name)
+    return None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint.memory import readable
-from sterna.training.checkpoint.problems import Damaged
+from sterna.training.checkpoint.problems import Damaged, short
 
 WRITE_BYTES = 8 << 20  # per call: large enough to be cheap, small enough that the cache still holds it for the digest
 _NOT_FOR_DIRECTORIES = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES}  # some file systems sync no directories
@@ -107,9 +107,17 @@ def read_json(path: Path) -> Any:
     if len(text) > JSON_BYTES_MAX:
         raise Damaged(f"{path.name} is longer than {JSON_BYTES_MAX} bytes")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError) as error:
-        raise Damaged(f"{path.name} is not JSON: {error}") from error
+        raise Damaged(f"{path.name} is not JSON: {short(error)}") from error
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that stands twice: no two readers need agree on what such an object says."""
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("a key stands twice")
+    return content
 
 
 @contextmanager

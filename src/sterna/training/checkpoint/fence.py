@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint.disk import Disk, read_json, write_json
-from sterna.training.checkpoint.problems import Damaged, Fenced
+from sterna.training.checkpoint.problems import Damaged, Fenced, short
 
 FILE = "fence.json"
 _LOCK = ".fence.lock"
@@ -52,9 +52,9 @@ def read_fence(directory: Path) -> Fence:
     except FileNotFoundError:
         return Fence()
     try:
-        raises = [Raise(int(one["incarnation"]), _order(one["started_from"])) for one in content["raises"]]
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise Damaged(f"{FILE} in {directory} does not say which incarnations may write: {error}") from error
+        raises = [Raise(_whole(one["incarnation"]), _order(one["started_from"])) for one in content["raises"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"{FILE} in {directory} does not say which incarnations may write: {short(error)}") from error
     return Fence(tuple(sorted(raises, key=lambda one: one.incarnation)))
 
 
@@ -86,4 +86,13 @@ class FenceLock:
 
 
 def _order(pair: Any) -> tuple[int, int] | None:
-    return None if pair is None else (int(pair[0]), int(pair[1]))
+    if pair is None:
+        return None
+    incarnation, seq = pair
+    return _whole(incarnation), _whole(seq)
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 10**15:
+        raise ValueError(f"{short(value)} is no whole number")
+    return value

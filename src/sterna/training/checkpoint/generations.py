@@ -25,13 +25,15 @@ from typing import Any
 
 from sterna.training.checkpoint.disk import digest_of, open_regular, read_json
 from sterna.training.checkpoint.fence import Fence
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading, short
 from sterna.training.checkpoint.values import Generation, Json, Skipped
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 WORLD_SIZE_MAX = 1_000_000
 _NAME = re.compile(r"gen-(\d{6,15})-i(\d{1,15})")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_WHOLE_MAX = 10**18  # of anything that is counted here; Python's own numbers know no end
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,15 @@ class Shard:
 
     @staticmethod
     def from_json(content: Any) -> "Shard":
-        files = {str(name): (int(size), str(digest)) for name, (size, digest) in content["files"].items()}
-        return Shard(int(content["rank"]), int(content["bytes"]), str(content["sha256"]), files)
+        """Raises Damaged."""
+        entry = _object(content, "a shard")
+        listed = _object(entry.get("files"), "its files")
+        if not all(isinstance(file, list) and len(file) == 2 for file in listed.values()):
+            raise Damaged("a file of a shard has no size and digest")
+        files = {name: (_whole(size, "bytes"), _sha256(digest)) for name, (size, digest) in listed.items()}
+        return Shard(
+            _whole(entry.get("rank"), "rank"), _whole(entry.get("bytes"), "bytes"), _sha256(entry.get("sha256")), files
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,28 +99,32 @@ def read_manifest(path: Path) -> Manifest:
     """The manifest of the generation in this directory. Raises FileNotFoundError if it is not complete, or Damaged."""
     if not stat.S_ISDIR(path.lstat().st_mode):
         raise Damaged(f"{path.name} is not a directory")
-    whole = read_json(path / MANIFEST)
-    try:
-        content, digest = whole["manifest"], whole["sha256"]
-        if _self_digest(content) != digest:
-            raise Damaged(f"the manifest of {path.name} does not match its digest")
-        shards = tuple(Shard.from_json(one) for one in content["shards"])
-        generation = Generation(
-            name=path.name,
-            path=path,
-            seq=int(content["seq"]),
-            incarnation=int(content["incarnation"]),
-            step=int(content["step"]),
-            world_size=int(content["world_size"]),
-            about=content["about"],
-            bytes=sum(shard.total_bytes for shard in shards),
-            digest=digest,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise Damaged(f"the manifest of {path.name} makes no sense: {type(error).__name__}: {error}") from error
-    if content.get("format") != FORMAT:
-        raise Damaged(f"the manifest of {path.name} has format {content.get('format')!r}, expected {FORMAT}")
-    if generation.order != order_of(path.name) or not isinstance(generation.about, dict):
+    with reading(f"the manifest of {path.name}"):
+        return _manifest(path, _object(read_json(path / MANIFEST), "the file"))
+
+
+def _manifest(path: Path, whole: Mapping[str, Any]) -> Manifest:
+    content, digest = _object(whole.get("manifest"), "its content"), whole.get("sha256")
+    if _self_digest(content) != digest:
+        raise Damaged(f"the manifest of {path.name} does not match its digest")
+    if content.get("format") is True or content.get("format") != FORMAT:
+        raise Damaged(f"the manifest of {path.name} has format {short(content.get('format'))}, expected {FORMAT}")
+    listed = content.get("shards")
+    if not isinstance(listed, list):
+        raise Damaged(f"the manifest of {path.name} lists no shards")
+    shards = tuple(Shard.from_json(one) for one in listed)
+    generation = Generation(
+        name=path.name,
+        path=path,
+        seq=_whole(content.get("seq"), "seq"),
+        incarnation=_whole(content.get("incarnation"), "incarnation"),
+        step=_whole(content.get("step"), "step"),
+        world_size=_whole(content.get("world_size"), "world_size"),
+        about=_object(content.get("about"), "about"),
+        bytes=sum(shard.total_bytes for shard in shards),
+        digest=digest,
+    )
+    if generation.order != order_of(path.name):
         raise Damaged(f"the manifest of {path.name} is that of another generation")
     if not shards or [generation.world_size, *range(len(shards))] != [len(shards), *(one.rank for one in shards)]:
         raise Damaged(f"the manifest of {path.name} does not name each of its {generation.world_size} ranks once")
@@ -130,7 +143,7 @@ def found(directory: Path, fence: Fence) -> Iterator[Manifest | Skipped]:
         except FileNotFoundError:
             yield Skipped(name, "incomplete: it has no manifest, so its save did not finish")
         except (CheckpointProblem, OSError) as problem:
-            yield Skipped(name, str(problem))
+            yield Skipped(name, str(problem), lost=True)
 
 
 def verify_files(top: Path, expected: Mapping[str, tuple[int, str]]) -> None:
@@ -221,6 +234,24 @@ def _names(directory: Path) -> list[str]:
         return []
     except OSError as error:  # not the same as empty: a job must not start from nothing because a mount is late
         raise CheckpointProblem(f"the checkpoints in {directory} cannot be listed: {error.strerror}") from error
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Damaged(f"{what} is {short(value)}, expected an object")
+    return value
+
+
+def _whole(value: object, what: str) -> int:
+    if type(value) is not int or not 0 <= value <= _WHOLE_MAX:
+        raise Damaged(f"{what} is {short(value)}, expected a whole number from 0 to {_WHOLE_MAX}")
+    return value
+
+
+def _sha256(value: object) -> str:
+    if not isinstance(value, str) or _SHA256.fullmatch(value) is None:
+        raise Damaged(f"sha256 is {short(value)}, expected 64 hexadecimal digits")
+    return value
 
 
 def _self_digest(content: object) -> str:

@@ -18,7 +18,7 @@ from sterna.training.checkpoint.generations import (
     read_manifest,
 )
 from sterna.training.checkpoint.place import Place
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced, short
 from sterna.training.checkpoint.values import Generation, Json
 
 _POLL_MIN_S, _POLL_MAX_S = 0.001, 0.05
@@ -119,17 +119,20 @@ def _note(place: Place, path: Path, rank: int) -> dict[str, Json] | None:
     if not isinstance(note, dict) or note.get("session") != place.session_of(rank):
         return None
     if "problem" in note:
-        raise CheckpointProblem(f"{path.name} stays incomplete: rank {rank} could not save: {note['problem']}")
+        raise CheckpointProblem(f"{path.name} stays incomplete: rank {rank} could not save: {short(note['problem'])}")
     return note
 
 
 def _shard_of(note: Mapping[str, Json], rank: int, world_size: int, step: int) -> Shard:
-    if (note["step"], note["world_size"]) != (step, world_size):
+    if (note.get("step"), note.get("world_size")) != (step, world_size):
         raise CheckpointProblem(
-            f"the ranks do not save the same thing: rank {rank} step {note['step']} of {note['world_size']} ranks,"
-            f" rank 0 step {step} of {world_size}"
+            f"the ranks do not save the same thing: rank {rank} step {short(note.get('step'))} of"
+            f" {short(note.get('world_size'))} ranks, rank 0 step {step} of {world_size}"
         )
-    return Shard.from_json(note)
+    shard = Shard.from_json(note)
+    if shard.rank != rank:
+        raise Damaged(f"the note of rank {rank} is about rank {shard.rank}")
+    return shard
 
 
 def _note_file(path: Path, rank: int) -> Path:

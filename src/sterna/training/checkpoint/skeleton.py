@@ -8,14 +8,13 @@ hold the same list come back as two lists; arrays and tensors that share memory 
 """
 
 import base64
-import binascii
 import math
 import struct
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading
 from sterna.training.checkpoint.values import FilesToSave, Json
 
 DEPTH_MAX = 200  # nested deeper than this: most likely a container that holds itself
@@ -36,6 +35,7 @@ class LeavesIn(Protocol):
 
     def foreign(self, kind: str, node: Any) -> object: ...  # raises KeyError for a kind it does not know
     def long_bytes(self, node: Any) -> bytes: ...
+    def own_bytes(self, node: Any) -> bytearray: ...
     def files(self, node: Any) -> object: ...
 
 
@@ -54,14 +54,8 @@ def encoded(tree: object, leaves: LeavesOut) -> Json:
 
 def decoded(skeleton: Any, leaves: LeavesIn) -> Any:
     """The tree again. Whatever does not fit the format is `Damaged`: no other exception leaves here."""
-    try:
+    with reading("the skeleton of an archive"):
         return _Decoder(leaves).of(skeleton)
-    except Damaged:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, AttributeError, struct.error) as error:
-        raise Damaged(f"the skeleton of an archive makes no sense: {type(error).__name__}: {error}") from error
-    except RecursionError:
-        raise Damaged(f"the skeleton of an archive is nested deeper than {DEPTH_MAX} levels") from None
 
 
 class _Refused(Exception):
@@ -149,8 +143,8 @@ class _Decoder:
             "int": lambda node: int(node, 16),
             "float": _number,
             "complex": lambda node: complex(_number(node[0]), _number(node[1])),
-            "bytes": self._bytes,
-            "bytearray": lambda node: bytearray(self._bytes(node)),
+            "bytes": lambda node: _inline(node) if isinstance(node, str) else leaves.long_bytes(node),
+            "bytearray": lambda node: bytearray(_inline(node)) if isinstance(node, str) else leaves.own_bytes(node),
             "dict": lambda node: dict(self._pairs(node)),
             "tuple": lambda node: tuple(self._items(node)),
             "set": lambda node: set(self._items(node)),
@@ -187,14 +181,6 @@ class _Decoder:
             value._metadata = self.of(metadata)  # type: ignore[attr-defined]
         return value
 
-    def _bytes(self, node: Any) -> bytes:
-        if isinstance(node, str):
-            try:
-                return base64.b64decode(node, validate=True)
-            except binascii.Error as error:
-                raise Damaged(f"the skeleton of an archive has bytes that cannot be read: {error}") from error
-        return self._leaves.long_bytes(node)
-
 
 def _deeper(depth: int) -> int:
     if depth >= DEPTH_MAX:
@@ -208,6 +194,10 @@ def _text(value: str) -> Json:
     except UnicodeEncodeError:  # lone surrogates: JSON would join two of them into one character
         return {"str": base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")}
     return value
+
+
+def _inline(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
 
 
 def _bits(value: float) -> str:

@@ -29,7 +29,7 @@ from sterna.training.checkpoint.generations import (
 from sterna.training.checkpoint.lending import Loan
 from sterna.training.checkpoint.memory import Region
 from sterna.training.checkpoint.place import Place
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading
 from sterna.training.checkpoint.retention import set_aside
 from sterna.training.checkpoint.saving import PendingSave, Task, checked_about
 from sterna.training.checkpoint.values import Generation, Json, Loaded, Saved, Skipped
@@ -54,7 +54,7 @@ class CheckpointStore:
         _check("world_size", world_size, 1, WORLD_SIZE_MAX)
         _check("rank", rank, 0, world_size - 1)
         _check("keep", keep, 1, 1_000_000)
-        self.skipped: Sequence[Skipped] = ()  # what the last `newest()` passed over, and why
+        self.skipped: Sequence[Skipped] = ()  # what the last `newest()` or `generations()` passed over, and why
         self._place = Place(Path(directory), incarnation, rank, world_size, keep, meet_s, disk or Disk())
         self._seq = self._place.last_seq()
         self._pending: PendingSave | None = None
@@ -131,9 +131,14 @@ class CheckpointStore:
         self._worker.do(touch)
 
     def generations(self) -> tuple[Generation, ...]:
-        """All complete generations that may be loaded, newest first; digests are not looked at."""
-        fence, _ = fence_for_reading(self._place.directory)
-        return tuple(one.generation for one in found(self._place.directory, fence) if isinstance(one, Manifest))
+        """All complete generations that may be loaded, newest first; digests are not looked at.
+
+        What was passed over is in `skipped`.
+        """
+        fence, skipped = fence_for_reading(self._place.directory)
+        everything = list(found(self._place.directory, fence))
+        self.skipped = [*skipped, *(one for one in everything if isinstance(one, Skipped))]
+        return tuple(one.generation for one in everything if isinstance(one, Manifest))
 
     def newest(self) -> Generation | None:
         """The newest complete generation whose digests all verify; what was passed over is in `skipped`.
@@ -162,9 +167,9 @@ class CheckpointStore:
         rank = self._place.rank if rank is None else rank
         manifest = self._manifest(generation.name)
         try:
-            with being_read(manifest.generation.path):
+            with being_read(manifest.generation.path), reading(generation.name):
                 shared = self._tree(manifest, 0, "shared")
-                own = self._tree(manifest, rank, "own") if rank < generation.world_size else {}
+                own = self._tree(manifest, rank, "own") if rank < manifest.generation.world_size else {}
         except OSError as error:
             raise CheckpointProblem(f"{generation.name} cannot be read: {error.strerror or error}") from error
         self._seq = max(self._seq, generation.seq)
@@ -247,17 +252,21 @@ class CheckpointStore:
     def _verify_open(self, path: Path, shard: Shard, fd: int) -> None:
         stamp = _stamp(fd, shard)
         if stamp not in self._verified:
-            if digest_of(fd) != (shard.bytes, shard.sha256):
+            if os.fstat(fd).st_size != shard.bytes or digest_of(fd) != (shard.bytes, shard.sha256):
                 raise Damaged(f"{shard_name(shard.rank)} of {path.name} does not match its digest")
             self._verified.add(stamp)
         if shard.files or (path / files_name(shard.rank)).is_symlink() or (path / files_name(shard.rank)).exists():
             verify_files(path / files_name(shard.rank), shard.files)
 
-    def _tree(self, manifest: Manifest, rank: int, name: str) -> Any:
+    def _tree(self, manifest: Manifest, rank: int, name: str) -> dict[str, Any]:
         path = manifest.generation.path
         with opened_shard(path, rank) as fd:
             self._verify_open(path, manifest.shards[rank], fd)
-            return ArchiveReader(fd, name=f"{path.name}/{shard_name(rank)}", files=path / files_name(rank)).tree(name)
+            name_of_file = f"{path.name}/{shard_name(rank)}"
+            tree = ArchiveReader(fd, name=name_of_file, files=path / files_name(rank)).tree(name)
+        if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+            raise Damaged(f"the tree {name!r} of {name_of_file} is not one of values by name")
+        return tree
 
 
 def _stamp(fd: int, shard: Shard) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ class Skipped:
 
     name: str
     why: str
+    lost: bool = False  # it was complete and might have been loaded. False: its save never came to its end, say
 
 
 @dataclass(frozen=True, slots=True)

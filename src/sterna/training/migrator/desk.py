@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, assert_never
 
+from sterna.protocol.mailbox import read_regular
 from sterna.training.checkpoint.disk import Disk
 from sterna.training.migrator.exchange import (
     Announce,
@@ -44,10 +45,10 @@ class Desk:
 
     def word(self) -> str | None:
         """None: there is no signal file."""
-        try:
-            text = self.places.signal.read_bytes()[:64].decode(errors="replace")
-        except OSError:
+        content = read_regular(self.places.signal, bytes_max=_SMALL_BYTES_MAX)
+        if content is None:
             return None
+        text = content[:64].decode(errors="replace")
         return (text.splitlines() or [""])[0].strip()
 
     def state(self) -> TrainerState | None:
@@ -59,8 +60,8 @@ class Desk:
                 word=Word(body["word"]),
                 answered=str(body["answered"]),
                 ended=bool(body["ended"]),
-                pid=int(body["pid"]),
-                pid_started=int(body["pid_started"]),
+                pid=_whole(body["pid"]),
+                pid_started=_whole(body["pid_started"]),
                 host=str(body["host"]),
             )
         except (KeyError, ValueError, TypeError):
@@ -119,10 +120,10 @@ class Desk:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a small file; empty where there is none, or none that can be read."""
+    content = read_regular(path, bytes_max=_SMALL_BYTES_MAX)
     try:
-        with path.open("rb") as file:
-            body = json.loads(file.read(_SMALL_BYTES_MAX))
-    except (OSError, ValueError, RecursionError):
+        body = json.loads(content or b"")
+    except (ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
 
@@ -147,13 +148,25 @@ def _rename(source: Path, target: Path) -> None:
 
 def _generation(body: dict[str, Any]) -> Generation:
     return Generation(
-        number=int(body["number"]),
+        number=_whole(body["number"]),
         digest=str(body["digest"]),
-        bytes=int(body["bytes"]),
+        bytes=_whole(body["bytes"]),
         lineage=str(body["lineage"]),
-        step=int(body["step"]),
+        step=_whole(body["step"]),
         untorn=bool(body["untorn"]),
-        save_s=float(body["save_s"]),
+        save_s=_seconds(body["save_s"]),
         kinds=tuple((str(key), str(kind)) for key, kind in body["kinds"]),
         positional=bool(body["positional"]),
     )
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError("no whole number")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
+        raise ValueError("no number of seconds")
+    return float(value)

@@ -6,6 +6,7 @@ the manifest beside it. Two are kept, the newest under the name the user gave.
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,10 +60,17 @@ def find(desk: Desk, digest: str) -> Path | None:
 def digest_of(path: Path) -> Written | None:
     """None: there is no such file, or it cannot be read."""
     try:
-        with path.open("rb") as file:
-            size, digest = digest_of_open(file.fileno())
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe's other end is not waited for
     except OSError:
         return None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        size, digest = digest_of_open(fd)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
     return Written(digest, size)
 
 

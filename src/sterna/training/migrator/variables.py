@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from sterna.training.checkpoint.problems import short
 from sterna.training.errors import Mismatch, RestoreFailed, TrainingError
 
 _WRAPPERS = ("module.", "_orig_mod.")  # what DistributedDataParallel, DataParallel and compile put before every name
@@ -119,9 +120,11 @@ def load(path: Path, *, map_location: Any, weights_only: bool) -> Any:
     try:
         with torch.serialization.safe_globals(_numpy_names() if weights_only else []):
             return torch.load(path, map_location=map_location, weights_only=weights_only)
-    except Exception as error:
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # whatever torch makes of a file that somebody prepared
         if type(error).__name__ != "UnpicklingError":
-            raise
+            raise RestoreFailed(f"{path} cannot be loaded: {type(error).__name__}: {short(error)}") from error
         raise RestoreFailed(
             f"{path} holds objects that are not loaded unless you ask for it ({_first_line(error)}): register their "
             "state as dict of plain values, or, if you trust the file, call load_ckpt(weights_only=False)"

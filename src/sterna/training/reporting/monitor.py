@@ -8,11 +8,20 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from math import isfinite
 from time import time
 from typing import Any
 
-from sterna.protocol.reports import METRIC_MAX, REPORTS_MAX, SEQ_MAX, BadReport, Batch, Report, json_object, next_seq
+from sterna.protocol.reports import (
+    METRIC_MAX,
+    REPORTS_MAX,
+    SEQ_SENT_MAX,
+    VALUE_MAX,
+    BadReport,
+    Batch,
+    Report,
+    json_object,
+    next_seq,
+)
 from sterna.training.outbox import number_of
 from sterna.training.progress import Progress
 from sterna.training.reporting.choosing import Choice
@@ -64,7 +73,7 @@ class MonitorPush:
         counted = "step" in metrics or "epoch" in metrics
         if counted:
             step, epoch = _whole(metrics.get("step"), step), _whole(metrics.get("epoch"), epoch)
-        if number is not None and isfinite(number):
+        if number is not None and -VALUE_MAX <= number <= VALUE_MAX:
             self._evaluated.append((time(), number, choice.name, step, epoch, counted))
         else:  # a diverged loss is nothing that could be sent, nor judged
             self._latest = (time(), None, "", step, epoch, counted)
@@ -98,7 +107,12 @@ class MonitorPush:
             heard = json_object(reply.body).get("last_seq")
         except BadReport:
             return False
-        if self._overtook or reply.status != 200 or type(heard) is not int or not last < heard < SEQ_MAX - REPORTS_MAX:
+        if (
+            self._overtook
+            or reply.status != 200
+            or type(heard) is not int
+            or not last < heard < SEQ_SENT_MAX - REPORTS_MAX
+        ):
             return False
         self._overtook, self._seq = True, max(self._seq, heard)
         return True
