@@ -17,6 +17,7 @@ NAMES = (
     "migration",
     "local_engine",
     "kubernetes",
+    "scaling",
 )
 HAS_SHORT_FORM = {"simulator", "decision", "specon", "checkpoint_stall", "reporting", "monitor"}
 

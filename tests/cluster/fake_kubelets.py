@@ -132,21 +132,21 @@ class FakeKubelets:
         address = f"10.{128 + (self._addresses >> 16)}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
         names = [container.name for container in pod.spec.containers]
         status = running(names, address=address, ready=self.habits.becomes_ready)
-        await self._insist(lambda: self.write_status(pod, status))
+        await self.insist(lambda: self.write_status(pod, status))
 
     async def stop(self, pod: Pod, ending: Ending) -> None:
         """Its containers end, and the deleted pod is gone."""
-        status = (await self._insist(lambda: self._talk.ask("GET", pod.path)))["status"]
+        status = (await self.insist(lambda: self._talk.ask("GET", pod.path)))["status"]
         over = ended(status, ending, policy=pod.spec.restartPolicy)
-        await self._insist(lambda: self.write_status(pod, over))
+        await self.insist(lambda: self.write_status(pod, over))
         goodbye = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}}
-        await self._insist(lambda: self._talk.ask("DELETE", pod.path, goodbye))
+        await self.insist(lambda: self._talk.ask("DELETE", pod.path, goodbye))
 
     async def write_status(self, pod: Pod, status: dict[str, Any]) -> None:
         """Refused if another pod has the name by now."""
         await self._talk.ask("PATCH", f"{pod.path}/status", {"metadata": {"uid": pod.metadata.uid}, "status": status})
 
-    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         """An API server that is away or overrun comes back; what it refuses, it refuses again."""
         while True:
             try:

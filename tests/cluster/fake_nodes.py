@@ -185,7 +185,8 @@ class FakeNodes:
     async def _close(self) -> None:
         self._playing.cancel()
         nodes = self._kubelets.nodes
-        pods = (await self._talk.ask("GET", "/api/v1/pods?fieldSelector=spec.nodeName!="))["items"]
+        bound = "/api/v1/pods?fieldSelector=spec.nodeName!="
+        pods = (await self._kubelets.insist(lambda: self._talk.ask("GET", bound)))["items"]
         mine = [pod["metadata"] for pod in pods if pod["spec"]["nodeName"] in nodes]
         paths = [f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}" for meta in mine]
         paths += [f"/api/v1/nodes/{node}" for node in nodes]
@@ -193,8 +194,12 @@ class FakeNodes:
         await self._talk.close()
 
     async def _remove(self, path: str) -> None:
-        with suppress(ApiError):  # gone already
-            await self._talk.ask("DELETE", path, {"gracePeriodSeconds": 0})
+        """Insists: a node that is left behind has the name that the next test's first node wants."""
+        try:
+            await self._kubelets.insist(lambda: self._talk.ask("DELETE", path, {"gracePeriodSeconds": 0}))
+        except ApiError as error:
+            if error.status != 404:  # gone already
+                raise
 
     def _last_word(self, pod: Pod) -> Ending:
         return self._words.get((pod.metadata.namespace, pod.metadata.name), Ending())

@@ -14,7 +14,8 @@ VALUES = [
     pytest.param({}, id="by default"),
     pytest.param({"binding": "binding", "nudge": True, "kubeshare": True}, id="binding, nudging, SharePods"),
     pytest.param({"binding": "none", "clusterDomain": "cluster.local"}, id="the cluster's scheduler"),
-    pytest.param({"watchNamespaces": ["default", "kube-public"]}, id="two namespaces"),
+    pytest.param({"watchNamespaces": ["default"]}, id="one namespace"),
+    pytest.param({"monitor.enabled": True}, id="with monitors"),
     pytest.param({"networkPolicy.enabled": False, "podDisruptionBudget.enabled": False}, id="less around it"),
     pytest.param({"crds.install": False, "rbac.create": False, "rbac.aggregate": False}, id="others do the rest"),
     pytest.param(

@@ -7,6 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,10 @@ LEASE_KEPT = Right("coordination.k8s.io", "leases", "", "patch")
     [
         pytest.param({}, id="by default"),
         pytest.param({"watchNamespaces": ["a", "b"], "binding": "none", "nudge": True, "logFormat": "json"}, id="set"),
-        pytest.param({"kubeshare": True}, id="with SharePods"),
+        pytest.param({"kubeshare": True, "mpiJobs": False}, id="with SharePods and without MPIJobs"),
+        pytest.param({"watchNamespaces": ["a"], "seeAllPods": True}, id="some, with pods of all counted"),
+        pytest.param({"monitor.enabled": True, "monitor.namespace": "watchers"}, id="with monitors"),
+        pytest.param({"excludeNamespaces": ["billing", "web"]}, id="not everywhere"),
         pytest.param({"leaderElection.renewSeconds": 2.5, "extraArgs": ["--in-flight=8"]}, id="more"),
     ],
 )
@@ -40,20 +44,29 @@ def test_the_command_takes_the_arguments_that_the_chart_gives_it(values):
     program = typer.main.get_command(cli).commands[command]  # type: ignore[attr-defined]
     context = program.make_context(command, list(arguments))
     assert context.params["watch_namespace"] == values.get("watchNamespaces", [])
+    assert context.params["mpi_jobs"] == values.get("mpiJobs", True)
+    assert context.params["see_all_pods"] == values.get("seeAllPods", False)
+    assert context.params["exclude_namespace"] == values.get("excludeNamespaces", [])
     assert context.params["lease_renew"] == values.get("leaderElection.renewSeconds", 5.0)
     assert context.params["health_port"] == 8080
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("only_some", [False, True], ids=["all namespaces", "one namespace"])
-def test_s4_it_runs_jobs_with_the_rights_it_is_given_and_asks_for_no_others(
-    control_plane, namespace, tmp_path, only_some
-):
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param({"watchNamespaces": []}, id="all namespaces"),
+        pytest.param({}, id="one namespace"),
+        pytest.param({"seeAllPods": True}, id="one namespace and all pods"),
+        pytest.param({"watchNamespaces": [], "mpiJobs": False}, id="all namespaces without MPIJobs"),
+    ],
+)
+def test_s4_it_runs_jobs_with_the_rights_it_is_given_and_asks_for_no_others(control_plane, namespace, tmp_path, mode):
     install_crds(control_plane)
     api = control_plane.api()
     jobs = fresh_name("jobs")
     make_namespace(control_plane, jobs)
-    values = {"healthPort": free_port(), "watchNamespaces": [jobs] if only_some else []}
+    values = {"healthPort": free_port(), "watchNamespaces": [jobs], **mode}
     with installed(control_plane, values, namespace, tmp_path) as (user, bodies):
         ready = f"http://127.0.0.1:{values['healthPort']}/readyz"
         until(lambda: urllib.request.urlopen(ready, timeout=5).status == 200, "it answers that it is ready")
@@ -66,6 +79,18 @@ def test_s4_it_runs_jobs_with_the_rights_it_is_given_and_asks_for_no_others(
             nodes.exit("train-worker-0", 0)
             nodes.exit("train-worker-1", 0)
             until(lambda: state_of(api.get(f"{path}/train")) == "Succeeded", "it ends", story=lambda: log_of(tmp_path))
+            if not values["watchNamespaces"]:
+                refused_in(control_plane, "kube-system", namespace)
+    written = {
+        (event["objectRef"]["namespace"], event["objectRef"]["resource"], event["objectRef"].get("subresource", ""))
+        for event in control_plane.audited()
+        if event["user"].get("username") == user
+        and event["verb"] in ("create", "update", "patch", "delete")
+        and event.get("objectRef", {}).get("namespace") in ("kube-system", namespace)
+    }
+    own = {(namespace, what, "") for what in ("leases", "configmaps", "events")}
+    refusals = {(where, "tfjobs", "status") for where in ("kube-system", namespace)}
+    assert written <= own | refusals | {("kube-system", "events", "")}, "nothing is made there"
     lease = api.get(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/sterna")
     assert not lease["spec"].get("holderIdentity"), "told to end, it gives the Lease back"
     used = used_verbs(control_plane.audited(), user)
@@ -73,6 +98,25 @@ def test_s4_it_runs_jobs_with_the_rights_it_is_given_and_asks_for_no_others(
     assert {str(right) for right in used - granted_verbs(roles_of(bodies, user.split(":")[-1]))} == set()
     assert {PODS_MADE, STATUS_WRITTEN, LEASE_KEPT} <= used
     api.delete(f"/api/v1/namespaces/{jobs}")
+
+
+def refused_in(plane: ControlPlane, *namespaces: str) -> None:
+    """A job in each of them gets a condition that says why, and goes."""
+    api = plane.api()
+    for namespace in namespaces:
+        path = f"/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs"
+        api.create(path, tf_job("intruder", workers=1))
+
+    def why(namespace: str) -> str:
+        job = api.get(f"/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs/intruder")
+        conditions = job.get("status", {}).get("conditions", [])
+        return next((str(one["message"]) for one in conditions if one["type"] == "Failed"), "")
+
+    for namespace in namespaces:
+        said = until(partial(why, namespace), f"it is refused in {namespace}")
+        assert "metadata.namespace" in said
+        assert "another namespace" in said
+        api.delete(f"/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs/intruder")
 
 
 @contextmanager

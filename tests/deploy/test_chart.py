@@ -7,6 +7,7 @@ import re
 import pytest
 
 from sterna import __version__
+from sterna.engines.kubernetes.monitor_tokens import AUDIENCE
 from sterna.engines.kubernetes.options import CONFIG, KNOWLEDGE, LEASE, MEMORY
 from sterna.engines.kubernetes.rules import KEYS, NO_REBALANCING, settings_of
 from sterna.placement.rebalancers.registry import REBALANCERS
@@ -34,6 +35,8 @@ def test_the_charts_version_is_the_programs():
         pytest.param({"binding": "nodeName"}, "binding must be one of", id="an unknown way to bind"),
         pytest.param({"watchNamespaces": "research"}, "watchNamespaces: Invalid type. Expected: array", id="no list"),
         pytest.param({"watchNamespaces": ["Research"]}, "watchNamespaces.0: Does not match", id="no namespace's name"),
+        pytest.param({"watchNamespaces": ["kube-system"]}, "watchNamespaces.0", id="the cluster's own namespace"),
+        pytest.param({"excludeNamespaces": ["No"]}, "excludeNamespaces.0: Does not match", id="no name either"),
         pytest.param({"healthPort": 70000}, "healthPort: Must be less than or equal to 65535", id="no port"),
         pytest.param({"config.policy": "elastic_fifo"}, "config.policy must be one of", id="no policy"),
         pytest.param({"config.placement": "pack"}, "config.placement must be one of", id="no placement"),
@@ -100,7 +103,7 @@ def test_names_that_the_operator_looks_for_are_those_in_the_chart():
         for rule in role["rules"]
         for name in rule.get("resourceNames", ())
     }
-    assert named == {LEASE, MEMORY, KNOWLEDGE}
+    assert named == {LEASE, CONFIG, MEMORY, KNOWLEDGE}
 
 
 @pytest.mark.parametrize(
@@ -158,13 +161,46 @@ def test_the_monitor_and_the_operator_find_each_other(elsewhere):
     assert door["spec"]["selector"].items() <= operator["metadata"]["labels"].items()
     assert "--monitor-port=9081" in deciding["args"]
     assert "--port=9081" in watching["args"]
-    tokens = of_kind(bodies, "Secret")
-    assert {token["metadata"]["namespace"] for token in tokens} == {NAMESPACE, elsewhere or NAMESPACE}
-    assert len({token["data"]["token"] for token in tokens}) == 1
-    assert len(base64.b64decode(tokens[0]["data"]["token"])) >= SECRET_BYTES_MIN
-    for pod in (monitor["spec"]["template"]["spec"], operator["spec"]):
-        (mounted,) = [volume for volume in pod["volumes"] if volume["name"] == "token"]
-        assert mounted["secret"]["secretName"] == tokens[0]["metadata"]["name"]
+    where, account = elsewhere or NAMESPACE, monitor["spec"]["template"]["spec"]["serviceAccountName"]
+    assert f"--monitor-account={where}/{account}" in deciding["args"]
+    assert {"name": account, "namespace": where}.items() <= named(bodies, "ServiceAccount", account)["metadata"].items()
+
+
+@pytest.mark.parametrize("values", [{}, {"monitor.namespace": "watchers"}, {"monitor.logs": True}])
+def test_s4_the_installations_secret_is_in_the_operators_pods_and_nowhere_else(values):
+    bodies = objects(render({"monitor.enabled": True, **values}, tests=True))
+    secret = the_only(bodies, "Secret")
+    assert secret["metadata"]["namespace"] == NAMESPACE
+    assert len(base64.b64decode(secret["data"]["token"])) >= SECRET_BYTES_MIN
+    mounting = [
+        body["kind"]
+        for body, spec in pod_specs(bodies)
+        if any("secret" in volume for volume in spec.get("volumes", []))
+        or "secretKeyRef" in json.dumps(spec)
+        or "secretRef" in json.dumps(spec)
+    ]
+    assert mounting == ["Deployment"]
+
+
+def test_s4_a_monitors_token_is_its_pods_own_is_replaced_and_opens_the_door_alone():
+    bodies = objects(render({"monitor.enabled": True}))
+    spec = the_only(bodies, "DaemonSet")["spec"]["template"]["spec"]
+    (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "token"]
+    (source,) = volume["projected"]["sources"]
+    assert source["serviceAccountToken"] == {"audience": AUDIENCE, "expirationSeconds": 3600, "path": "token"}
+    assert spec["automountServiceAccountToken"] is False, "no token for the API server"
+    assert roles_of(bodies, spec["serviceAccountName"]) == [], "and no rights there"
+
+
+def pod_specs(bodies):
+    """What makes pods, and the pods' spec."""
+    for body in of_kind(bodies, "Deployment", "DaemonSet", "Pod"):
+        yield body, body["spec"]["template"]["spec"] if "template" in body["spec"] else body["spec"]
+
+
+def named(bodies, kind, name):
+    (found,) = [body for body in of_kind(bodies, kind) if body["metadata"]["name"] == name]
+    return found
 
 
 def test_without_the_monitor_there_is_no_door_and_no_secret():
@@ -185,6 +221,19 @@ def test_definitions_are_those_that_are_checked_in_and_are_kept_at_the_end():
             del body["metadata"]["annotations"]
     assert rendered == checked_in
     assert of_kind(objects(render({"crds.install": False})), "CustomResourceDefinition") == []
+
+
+def test_the_monitors_probes_come_by_a_port_of_their_own_on_the_nodes_loopback():
+    """So that no crowd at the port of reports can have the monitor restarted, and pods cannot even try."""
+    daemon = the_only(objects(render({"monitor.enabled": True, "monitor.healthPort": 9182})), "DaemonSet")
+    pod = daemon["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["hostNetwork"] is True
+    assert "--health-port=9182" in container["args"]
+    assert [arg for arg in container["args"] if "health-host" in arg] == []  # loopback, which is the default
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"] == {"path": path, "port": 9182, "host": "127.0.0.1"}
+    assert [port["containerPort"] for port in container["ports"]] == [8081]
 
 
 def test_an_old_cluster_gets_the_disruption_budget_it_knows():
@@ -228,8 +277,11 @@ def test_the_pod_that_helm_test_runs_may_reach_the_operator():
 
 def test_an_image_is_named_by_tag_or_by_digest():
     def image(**values: str) -> str:
-        bodies = objects(render({f"image.{key}": value for key, value in values.items()}))
-        return str(the_only(bodies, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"])
+        """Of the operator, the monitor and the pod of `helm test`, which are one."""
+        given = {f"image.{key}": value for key, value in values.items()}
+        bodies = objects(render({**given, "monitor.enabled": True}, tests=True))
+        (found,) = {container["image"] for _, spec in pod_specs(bodies) for container in spec["containers"]}
+        return str(found)
 
     digest = "sha256:" + "0" * 64
     assert image() == f"sterna:{__version__}"
@@ -240,7 +292,8 @@ def test_an_image_is_named_by_tag_or_by_digest():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        pytest.param({}, "jobs in all namespaces", id="everything"),
+        pytest.param({}, "jobs in all namespaces but kube-system, ", id="everything"),
+        pytest.param({"excludeNamespaces": ["billing"]}, "kube-node-lease, sterna-system, billing.", id="but one"),
         pytest.param({"watchNamespaces": ["research", "teaching"]}, "jobs in: research, teaching", id="some"),
         pytest.param({"replicas": 1}, "There is one replica", id="one replica"),
         pytest.param({"crds.install": False}, "were not installed", id="no definitions"),

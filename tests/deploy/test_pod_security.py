@@ -89,6 +89,7 @@ def test_s6_the_monitor_breaks_what_it_must_and_nothing_else(logs, root):
     assert monitor["securityContext"]["readOnlyRootFilesystem"] is True
     assert spec["automountServiceAccountToken"] is False
     assert breaches(the_only(bodies, "Deployment")["spec"]["template"]["spec"]) == []
+    assert all(account["automountServiceAccountToken"] is False for account in of_kind(bodies, "ServiceAccount"))
 
 
 @pytest.mark.parametrize(

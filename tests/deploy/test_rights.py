@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from sterna.engines.kubernetes.options import CONFIG, KNOWLEDGE, MEMORY
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fixtures import install_crds, make_namespace
 from tests.cluster.requests import Api, ApiError, until
@@ -21,7 +22,7 @@ from tests.deploy.rbac import (
     table,
     used_verbs,
 )
-from tests.deploy.rendering import MANIFEST, ROOT, Body, objects, of_kind, render
+from tests.deploy.rendering import MANIFEST, NAMESPACE, ROOT, Body, objects, of_kind, render
 
 # By group and resource: all that any choice of values may grant to the operator.
 ALLOWED = {
@@ -48,7 +49,7 @@ ALLOWED = {
 }
 BINDING = {"pods/binding": "create"}
 NUDGE = {"pods": "patch"}
-MONITOR = {"sterna.dev/migrations": "create delete"}
+MONITOR = {"sterna.dev/migrations": "create delete", "authentication.k8s.io/tokenreviews": "create"}
 KUBESHARE = {"kubeshare.nthu/sharepods": "get list watch patch"}
 OWN = {"configmaps", "events", "leases"}  # in its own namespace, where it looks after other ones
 NAMED = {"leases": "sterna", "configmaps": "sterna-memory"}  # the only ones of their kind that it may change there
@@ -64,6 +65,9 @@ def _rights_of(name: str, verbs: str) -> Iterator[Right]:
     yield from (Right(group, resource, subresource, verb) for verb in verbs.split())
 
 
+MPI = {right for right in rights(ALLOWED) if right.resource == "mpijobs"} | {Right("", "configmaps", "", "update")}
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -73,6 +77,7 @@ def _rights_of(name: str, verbs: str) -> Iterator[Right]:
         pytest.param({"nudge": True}, rights(ALLOWED, NUDGE), id="so does nudging"),
         pytest.param({"kubeshare": True}, rights(ALLOWED, KUBESHARE), id="SharePods are seen where that is asked for"),
         pytest.param({"monitor.enabled": True}, rights(ALLOWED, MONITOR), id="whoever has a door takes requests there"),
+        pytest.param({"mpiJobs": False}, rights(ALLOWED) - MPI, id="without MPIJobs no config maps but its own"),
         pytest.param({"watchNamespaces": ["research", "teaching"]}, rights(ALLOWED), id="in two namespaces"),
         pytest.param({"rbac.create": False}, set(), id="somebody else grants them"),
     ],
@@ -82,14 +87,76 @@ def test_s4_the_operator_is_granted_what_is_listed_and_nothing_else(values, expe
     assert {str(right) for right in granted ^ expected} == set()
 
 
-@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["research"]}], ids=["cluster", "namespaced"])
+CHOICES: dict[str, object] = {
+    **EVERYTHING,
+    "mpiJobs": False,
+    "seeAllPods": True,
+    "monitor.namespace": "watchers",
+    "rbac.aggregate": False,
+}
+MODES = [
+    pytest.param({**mode, **choices}, id=f"{where}, {what}")
+    for where, mode in {"whole cluster": {}, "two namespaces": {"watchNamespaces": ["research", "teaching"]}}.items()
+    for what, choices in {
+        "by default": {},
+        "with everything": EVERYTHING,
+        **{f"{name}={value}": {name: value} for name, value in CHOICES.items()},
+    }.items()
+]
+ESCAPES = ("exec", "attach", "portforward", "proxy", "token", "ephemeralcontainers", "eviction")
+UNTOUCHED = {"secrets", "serviceaccounts", "namespaces", "persistentvolumes", "certificatesigningrequests"}
+POWERS = {"impersonate", "bind", "escalate", "approve", "sign", "deletecollection"}
+
+
+@pytest.mark.parametrize("values", MODES)
 def test_s4_no_role_for_anybody_has_wildcards_secrets_or_exec_and_nodes_are_only_read(values):
-    for right in granted_verbs(of_kind(objects(render(values)), "ClusterRole", "Role")):
+    roles = of_kind(objects(render(values)), "ClusterRole", "Role")
+    ours = roles_of(objects(render(values)))
+    for right in granted_verbs(roles):
         assert "*" not in "".join(right)
-        assert right.resource not in ("secrets", "serviceaccounts")
-        assert right.subresource not in ("exec", "attach", "portforward", "proxy", "token")
-        assert right.verb not in ("impersonate", "bind", "escalate")
+        assert right.resource not in UNTOUCHED
+        assert right.subresource not in ESCAPES
+        assert "rbac" not in right.group
         assert right.resource != "nodes" or right.verb in ("get", "list", "watch")
+    assert not {right.verb for right in granted_verbs(ours)} & POWERS
+    assert all("nonResourceURLs" not in rule for role in roles for rule in role["rules"])
+    assert [role for role in roles if str(role["metadata"].get("namespace", "")).startswith("kube-")] == []
+    assert len([role for role in ours if role["kind"] == "ClusterRole"]) == 1
+
+
+@pytest.mark.parametrize("mode", [{}, {"watchNamespaces": ["research"]}], ids=["whole cluster", "one namespace"])
+def test_s4_without_mpijobs_no_config_map_outside_its_own_namespace_is_reached(mode):
+    roles = roles_of(objects(render({**mode, **EVERYTHING, "mpiJobs": False})))
+    elsewhere = [role for role in roles if role["metadata"].get("namespace") != NAMESPACE]
+    assert "configmaps" not in {right.resource for right in granted_verbs(elsewhere)}
+    assert "mpijobs" not in {right.resource for right in granted_verbs(roles)}
+
+
+@pytest.mark.parametrize("values", [value for value in MODES if "namespaces" in str(value.id)])
+def test_s4_in_the_namespaced_mode_the_whole_cluster_is_asked_for_nodes_and_reviews_alone(values):
+    cluster, *others = roles_of(objects(render(values)))
+    reviews = {"authentication.k8s.io/tokenreviews": "create"} if values.get("monitor.enabled") else {}
+    seen = {"pods": "list watch"} if values.get("seeAllPods") else {}
+    assert granted_verbs([cluster]) == rights({"nodes": ALLOWED["nodes"]}, reviews, seen)
+    elsewhere = {str(values.get("monitor.namespace", ""))} if values.get("monitor.enabled") else set()
+    namespaces = {"research", "teaching", "sterna-system"} | elsewhere - {""}
+    assert {role["metadata"]["namespace"] for role in others} == namespaces
+
+
+@pytest.mark.parametrize("values", MODES)
+def test_s4_in_its_own_namespace_config_maps_are_read_and_changed_by_name(values):
+    (own,) = [role for role in roles_of(objects(render(values))) if role["metadata"]["name"] == "sterna-own"]
+    found = {
+        (verb, name)
+        for rule in own["rules"]
+        if rule["resources"] == ["configmaps"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", ["any"])
+    }
+    read = {(verb, name) for verb in ("list", "watch") for name in (CONFIG, MEMORY, KNOWLEDGE)}
+    assert found == read | {(verb, name) for verb in ("get", "patch") for name in (MEMORY, KNOWLEDGE)} | {
+        ("create", "any")  # what is to be made has no name yet that a rule could go by
+    }
 
 
 def test_s4_with_namespaces_named_only_nodes_are_seen_of_the_rest():
@@ -140,8 +207,8 @@ def installed_roles(plane: ControlPlane, values: dict[str, object], namespace: s
         plane.kubectl("delete", "--wait=false", "--ignore-not-found", "-f", "-", stdin=text)
 
 
-def may(plane: ControlPlane, user: str, right: Right, *, namespace: str = "", groups: tuple[str, ...] = ()) -> bool:
-    """What the API server's own authorizer answers."""
+def may(plane: ControlPlane, user: str, right: Right, *, namespace: str = "", name: str = "") -> bool:
+    """What the API server's own authorizer answers. `name`: of the object; empty: one that the roles name, if any."""
     attributes = {
         "group": right.group,
         "resource": right.resource,
@@ -151,10 +218,12 @@ def may(plane: ControlPlane, user: str, right: Right, *, namespace: str = "", gr
     }
     if right.verb in ("get", "patch") and right.resource in NAMED:
         attributes["name"] = NAMED[right.resource]
+    if name:
+        attributes["name"] = name
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
-        "spec": {"user": user, "groups": list(groups), "resourceAttributes": attributes},
+        "spec": {"user": user, "resourceAttributes": attributes},
     }
     answer = plane.api().create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
     return bool(answer["status"]["allowed"])
@@ -251,6 +320,12 @@ def test_s4_with_namespaces_named_the_api_server_refuses_it_the_other_ones(contr
         assert may(control_plane, operator, Right("kubeflow.org", "tfjobs", "status", "patch"), namespace=jobs)
         assert not may(control_plane, operator, pods, namespace=namespace)
         assert not may(control_plane, operator, Right("", "pods", "", "list"))
+        for verb in ("get", "list", "watch", "update", "patch", "delete"):  # of what is not ours in its own namespace
+            maps = Right("", "configmaps", "", verb)
+            assert not may(control_plane, operator, maps, namespace=namespace, name="kube-root-ca.crt"), verb
+            assert verb in ("get", "patch") or not may(control_plane, operator, maps, namespace=namespace), verb
+        assert may(control_plane, operator, Right("", "configmaps", "", "watch"), namespace=namespace, name=CONFIG)
+        assert not may(control_plane, operator, Right("", "configmaps", "", "patch"), namespace=namespace, name=CONFIG)
         everything = granted_verbs(roles_of(objects(render())))
         at_default = {right for right in everything if may(control_plane, operator, right, namespace="default")}
         assert at_default == rights({"nodes": ALLOWED["nodes"]})

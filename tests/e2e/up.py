@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +25,9 @@ T = TypeVar("T")
 class Up:
     """An engine in a home of its own."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self.home = home
+        self._environment = {**os.environ, **(environment or {})}
         self.client = Client(str(home))
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,7 +36,9 @@ class Up:
         command = [sys.executable, "-m", "sterna.interfaces.cli.main", "up", "--home", str(self.home), *self._options]
         self.home.mkdir(parents=True, exist_ok=True)
         with open(self.home.with_name(self.home.name + ".log"), "ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
+            )
         if wait:
             self.insist(self.client.health)
 
@@ -44,6 +47,10 @@ class Up:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
+
+    def signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def stop(self) -> int:
         """In good order; the exit code."""
@@ -103,9 +110,9 @@ class Up:
 
 
 @contextlib.contextmanager
-def running(home: Path, *options: str) -> Iterator[Up]:
+def running(home: Path, *options: str, environment: Mapping[str, str] | None = None) -> Iterator[Up]:
     """An engine for the length of a test, and nothing of it afterwards."""
-    engine = Up(home, *options)
+    engine = Up(home, *options, environment=environment)
     engine.start()
     try:
         yield engine

@@ -173,19 +173,30 @@ class KubernetesWorld(World):
 
     def __init__(self) -> None:
         self._api = self.control_plane.api()
-        self._nodes = FakeNodes(self.control_plane.access())
         self._paths: dict[JobId, str] = {}
 
-    async def begin(self) -> None:
-        await asyncio.to_thread(self._nodes.__enter__)
-        names = await asyncio.to_thread(self._nodes.add, NODES + 1, gpus=GPUS)
-        await asyncio.to_thread(self._nodes.delete, names[0])  # they are numbered from 0, ours are from 1
-        await self.open()
+    @classmethod
+    @asynccontextmanager
+    async def begun(cls) -> AsyncIterator[World]:
+        """With its nodes, which go again whatever fails: the tests that come later want the same names."""
+        nodes = FakeNodes(cls.control_plane.access())
+        await asyncio.to_thread(nodes.__enter__)
+        try:
+            names = await asyncio.to_thread(nodes.add, NODES + 1, gpus=GPUS)
+            await asyncio.to_thread(nodes.delete, names[0])  # they are numbered from 0, ours are from 1
+            cluster = cls()
+            await cluster.open()
+            try:
+                yield cluster
+            finally:
+                await cluster.close()
+        finally:
+            await asyncio.to_thread(nodes.__exit__, None, None, None)
 
     async def open(self) -> None:
         self._doors = AsyncExitStack()
         api = await self._doors.enter_async_context(connect(from_kubeconfig([self.control_plane.kubeconfig()])))
-        config = OperatorConfig(namespace="default", watch=("default",), elect=False, retry_s=0.2)
+        config = OperatorConfig(namespace="default", watch=("default",), elect=False, retry_s=0.2, retry_max_s=0.5)
         self._operator = Operator(config, api, parse=workload_of_object, read_migration=read_migration)
         self._operator.pause_cycles()
         self._running = asyncio.create_task(self._operator.run())
@@ -231,7 +242,14 @@ class KubernetesWorld(World):
         await self._end()
         for path in self._paths.values():
             await asyncio.to_thread(self._api.delete, path)
-        await asyncio.to_thread(self._nodes.__exit__, None, None, None)
+        await asyncio.to_thread(self._delete_services)
+
+    def _delete_services(self) -> None:
+        """A new cluster's garbage collector does not know our kinds for a while; the next world uses these names."""
+        services = "/api/v1/namespaces/default/services"
+        for name in [str(found["metadata"]["name"]) for found in self._api.items(services)]:
+            if name != "kubernetes":
+                self._api.delete(f"{services}/{name}")
 
     async def _end(self) -> None:
         """As a crash would."""
@@ -254,12 +272,8 @@ async def world(kind: str) -> AsyncIterator[World]:
         yield SimulatedWorld()
         return
     if kind == "kubernetes":
-        cluster = KubernetesWorld()
-        await cluster.begin()
-        try:
+        async with KubernetesWorld.begun() as cluster:
             yield cluster
-        finally:
-            await cluster.close()
         return
     local = LocalWorld()
     await local.open()

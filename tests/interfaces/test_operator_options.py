@@ -18,6 +18,7 @@ from sterna.model.errors import InvalidRequest
         pytest.param(["--door-address", "127.0.0.1"], id="even on loopback"),
         pytest.param(["--door-port", "8769"], id="a port alone"),
         pytest.param(["--monitor-port", "8081"], id="pods that could prove nothing"),
+        pytest.param(["--monitor-account", "sterna-system/sterna-monitor"], id="monitors without a door"),
     ],
 )
 def test_s3_nothing_is_opened_without_a_token(arguments: list[str]):
@@ -39,3 +40,10 @@ def test_the_help_names_both_spellings_of_the_token_file():
     assert "--token-file" in said
     assert "--door-token-file" in said
     assert "--distribution-csv" in said
+
+
+@pytest.mark.parametrize("account", ["sterna-monitor", "a/b/c", "A/b", "/x", "x/", "a/b\n"])
+def test_an_account_of_monitors_is_a_namespace_and_a_name(account: str):
+    with pytest.raises(InvalidRequest, match="sterna-system/sterna-monitor"):
+        OperatorConfig(monitor_account=account)
+    assert OperatorConfig(monitor_account="sterna-system/sterna-monitor").monitor_account

@@ -31,7 +31,10 @@ GROUPS = {
     "Migration": "sterna.dev/v1alpha1/{}/migrations",
 }
 WRITES = frozenset({"create", "patch", "replace", "delete", "bind", "evict"})
-UNCOUNTED = frozenset({EVENTS, LEASES})  # a lost event costs nothing, and leases are renewed for ever
+UNCOUNTED = frozenset({EVENTS, LEASES})  # how many events there are depends on time, and leases are renewed for ever
+
+
+Fatal = Callable[[str, tuple[Any, ...], dict[str, Any]], bool]  # verb and what it was called with
 
 
 class Killed(BaseException):
@@ -39,11 +42,16 @@ class Killed(BaseException):
 
 
 class Mortal:
-    """An `Api` that dies: before or after its n-th write, or when told to. Once dead, nothing more gets through."""
+    """An `Api` that dies: before or after its n-th write or one that `dies_of` chooses, or when told to.
 
-    def __init__(self, api: Api, *, dies_at: int | None = None, after: bool = False) -> None:
+    Once dead, nothing more gets through.
+    """
+
+    def __init__(
+        self, api: Api, *, dies_at: int | None = None, after: bool = False, dies_of: Fatal | None = None
+    ) -> None:
         self._api = api
-        self._fate = _Fate(dies_at, after)
+        self._fate = _Fate(dies_at, after, dies_of)
 
     @property
     def writes(self) -> int:
@@ -73,6 +81,7 @@ class Mortal:
         if counts:
             fate.writes += 1
         fatal = counts and fate.writes == fate.dies_at
+        fatal = fatal or (fate.dies_of is not None and fate.dies_of(verb, given, named))
         fate.meet(fatal and not fate.after)
         answer = await getattr(self._api, verb)(*given, **named)
         fate.meet(fatal)
@@ -88,6 +97,7 @@ class Mortal:
 class _Fate:
     dies_at: int | None
     after: bool
+    dies_of: Fatal | None = None
     writes: int = 0
     dead: bool = False
 
@@ -100,10 +110,15 @@ class _Fate:
 
 class Running:
     """One operator. `dies`: before or after which writes it dies, counted over all its lives; each time it is started
-    again at once."""
+    again at once. `dies_of`: what its first life ends before."""
 
     def __init__(
-        self, thread: LoopThread, kubeconfig: Path, config: OperatorConfig, dies: list[tuple[int, bool]]
+        self,
+        thread: LoopThread,
+        kubeconfig: Path,
+        config: OperatorConfig,
+        dies: list[tuple[int, bool]],
+        dies_of: Fatal | None = None,
     ) -> None:
         self.lives = 0
         self.writes = 0  # of all lives
@@ -112,6 +127,7 @@ class Running:
         self._kubeconfig = kubeconfig
         self._config = config
         self._dies = dies
+        self._dies_of = dies_of
         self._mortal: Mortal | None = None
         self._operator: Operator | None = None
         self._task = thread.run(self._begin())
@@ -120,6 +136,17 @@ class Running:
     def at_rest(self) -> bool:
         self.check()
         return self._operator is not None and self._operator.at_rest
+
+    def known(self, namespace: str) -> dict[str, str]:
+        """Versions of what it knows of this namespace, by uid: of pods and of whatever is given to operators."""
+
+        async def known() -> dict[str, str]:
+            cache = self.operator.cache
+            found = [*cache.pods, *cache.migrations, *(job for store in cache.jobs.values() for job in store)]
+            mine = [each.metadata for each in found if each.metadata.namespace == namespace]
+            return {meta.uid: meta.resource_version for meta in mine}
+
+        return self._thread.run(known())
 
     @property
     def operator(self) -> Operator:
@@ -152,7 +179,7 @@ class Running:
                 point, after = self._dies[0] if self._dies else (None, False)
                 left = None if point is None else max(1, point - self.writes)
                 async with connect(from_kubeconfig([self._kubeconfig])) as client:
-                    self._mortal = Mortal(client, dies_at=left, after=after)
+                    self._mortal = Mortal(client, dies_at=left, after=after, dies_of=self._dies_of)
                     self._operator = Operator(
                         self._config, self._mortal, parse=workload_of_object, read_migration=read_migration
                     )
@@ -161,9 +188,12 @@ class Running:
                         await self._operator.run()
                         return
                     except BaseException:
-                        if not self._mortal.dead or not self._dies:
+                        if not self._mortal.dead or not (self._dies or self._dies_of):
                             raise
-                        self._dies.pop(0)
+                        if self._dies_of is not None:
+                            self._dies_of = None
+                        else:
+                            self._dies.pop(0)
                     finally:
                         self.writes += self._mortal.writes
         except asyncio.CancelledError:
@@ -193,7 +223,12 @@ class Lab:
         self._thread.stop()
 
     def start(
-        self, *, kubeconfig: Path | None = None, dies: list[tuple[int, bool]] | None = None, **settings: Any
+        self,
+        *,
+        kubeconfig: Path | None = None,
+        dies: list[tuple[int, bool]] | None = None,
+        dies_of: Fatal | None = None,
+        **settings: Any,
     ) -> Running:
         """An operator that has the namespace to itself and decides as soon as it is asked."""
         given: dict[str, Any] = {
@@ -205,7 +240,8 @@ class Lab:
         if "binding" in settings:
             settings["binding"] = Binding(settings["binding"])
         config = OperatorConfig(**(given | settings))
-        running = Running(self._thread, kubeconfig or self.plane.kubeconfig("sterna"), config, list(dies or []))
+        where = kubeconfig or self.plane.kubeconfig("sterna")
+        running = Running(self._thread, where, config, list(dies or []), dies_of)
         self.operators.append(running)
         return running
 
@@ -295,8 +331,20 @@ class Lab:
         return {str(event["reason"]) for event in self.events(name)}
 
     def until_rest(self) -> None:
-        """Until no operator has anything left to do."""
-        self.until(lambda: all(running.at_rest for running in self.operators), "everything is at rest")
+        """Until no operator has anything left to do, and all know of everything that has happened before: a watch that
+        was cut, or a machine that has other things to do, may keep one from hearing of it for a while."""
+        self.until(
+            lambda: all(
+                running.at_rest and running.known(self.namespace) == self._versions() for running in self.operators
+            ),
+            "everything is at rest",
+        )
+
+    def _versions(self) -> dict[str, str]:
+        """As the API server has them, by uid: of pods and of whatever is given to operators."""
+        paths = [f"/api/v1/namespaces/{self.namespace}/pods", *(self._path(kind) for kind in GROUPS)]
+        metas = [found["metadata"] for path in paths for found in self.api.items(path)]
+        return {str(meta["uid"]): str(meta["resourceVersion"]) for meta in metas}
 
     def story(self) -> str:
         """What a failure shows."""

@@ -14,7 +14,7 @@ import pytest
 from sterna.engines.kubernetes.times import moment_text
 from sterna.model.ids import JobId
 from sterna.protocol.reports import Batch, Report, Usage, next_seq
-from sterna.protocol.tokens import bearer, owner_of
+from sterna.protocol.tokens import TokenOwner, bearer, owner_of
 from tests.cluster.requests import Body
 from tests.kubernetes.lab import Lab, Running
 
@@ -216,7 +216,7 @@ def test_workers_are_told_where_and_as_whom_to_report(lab: Lab, token_file: Path
     assert env["POD_NAME"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
     assert env["STERNA_METRIC"]["value"] == "accuracy"
     owner = owner_of(env["STERNA_MONITOR_TOKEN"]["value"], SECRET)
-    assert owner == (lab.namespace, "done", made["metadata"]["uid"])
+    assert owner == TokenOwner(lab.namespace, "done", made["metadata"]["uid"])
 
 
 def test_speeds_are_learned_by_category_and_outlive_job_and_operator(lab: Lab, token_file: Path):
@@ -226,7 +226,7 @@ def test_speeds_are_learned_by_category_and_outlive_job_and_operator(lab: Lab, t
     path = f"/api/v1/namespaces/{lab.namespace}/configmaps/sterna-knowledge"
     kept = lab.until(lambda: _found(lab, path), "what was learned is written down")
     (model,) = json.loads(kept["data"]["knowledge.json"])["models"]
-    assert (model["category"], model["seen"][0][0]) == ("resnet", 1)
+    assert (model["category"], model["seen"][0][0]) == (f"{lab.namespace}/resnet", 1)
     operator.restart()
     other = lab.until(
         lambda: operator.operator.leads and operator.operator.world.value(JobId(f"{lab.namespace}/keen")),

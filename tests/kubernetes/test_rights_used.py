@@ -1,11 +1,14 @@
 """What the operator is granted, it uses: a life in which everything happens, read from the API server's audit log."""
 
+import base64
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from sterna.engines.kubernetes.monitor_tokens import AUDIENCE
 from tests.cluster.requests import Body, until
 from tests.deploy.rbac import EVERYTHING, REASONED, Right, granted_verbs, refused_verbs, roles_of, used_verbs
 from tests.deploy.rendering import objects, render
@@ -25,6 +28,12 @@ def short_lived(text: str) -> str:
     return yaml.safe_dump(body)
 
 
+def _forged(lab: Lab) -> str:
+    """Such as a monitor's token, but for its signature."""
+    claims = {"sub": f"system:serviceaccount:{lab.namespace}:sterna-monitor", "aud": [AUDIENCE]}
+    return f"e30.{base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b'=').decode()}.c2lnbmVk"
+
+
 def _phases(lab: Lab) -> set[str]:
     found = lab.api.items(f"/apis/sterna.dev/v1alpha1/namespaces/{lab.namespace}/migrations")
     return {str(move.get("status", {}).get("phase", "")) for move in found}
@@ -37,7 +46,11 @@ def test_s4_no_right_is_granted_that_is_never_used(lab: Lab, tmp_path: Path):
     token.write_text(SECRET)
     everything: dict[str, Any] = {"binding": "binding", "nudge": True, "kubeshare": True, "policy": "tiresias"}
     everything |= {"elect": True, "lease_s": 3.0, "renew_s": 0.3, "door_port": 0, "token_file": token}
+    everything |= {"monitor_account": f"{lab.namespace}/sterna-monitor"}
     visitor = Visitor(lab, lab.start(**everything))
+    assert visitor.asks("POST", "/reports", b"{}", token=_forged(lab)).status == 401, (
+        "the API server is asked whose it is"
+    )
     for kind, text, leader in (
         ("TFJob", tfjob("one"), "one-worker-0"),
         ("PyTorchJob", pytorchjob("two"), "two-worker-0"),

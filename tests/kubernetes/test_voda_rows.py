@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from sterna.engines.kubernetes.api import EVENTS
 from tests.cluster.requests import ApiError
 from tests.kubernetes.jobs import elasticjob, mpijob, tfjob
 from tests.kubernetes.lab import Lab
@@ -124,6 +125,26 @@ def test_voda_28_a_completion_is_told_once(lab: Lab):
     lab.operators[0].restart()
     lab.until_rest()
     lab.until(lambda: "TFJobSucceeded" in lab.reasons("job1"), "it is told")
+    (event,) = [event for event in lab.events("job1") if event["reason"] == "TFJobSucceeded"]
+    assert event.get("count", 1) == 1
+
+
+def test_voda_28_a_completion_is_told_once_by_an_operator_that_was_killed_before_telling_it(lab: Lab):
+    def telling(verb: str, given: tuple[Any, ...], _: dict[str, Any]) -> bool:
+        return verb == "create" and given[0] == EVENTS and given[1]["reason"] == "TFJobSucceeded"
+
+    lab.nodes.add(2, gpus=GPUS)
+    running = lab.start(dies_of=telling)
+    lab.submit(tfjob("job1", workers=(2, 2, 2), clean="None"))
+    lab.until_pods("job1", "job1-ps-0", *workers("job1", 0, 1))
+    for index in (0, 1):
+        lab.nodes.exit(f"job1-worker-{index}", 0)
+    lab.until_true("TFJob", "job1", "Succeeded")
+    lab.until(lambda: "TFJobSucceeded" in lab.reasons("job1"), "it is told")
+    assert running.lives == 2
+    running.restart()
+    lab.until_rest()
+    lab.until(lambda: running.operator.carrier.has_told_all, "everything is told")
     (event,) = [event for event in lab.events("job1") if event["reason"] == "TFJobSucceeded"]
     assert event.get("count", 1) == 1
 

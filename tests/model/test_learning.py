@@ -163,3 +163,11 @@ def test_learning_never_changes_the_value_it_started_from(observations):
     for workers, unit_s, count in observations:
         start.observed(workers, unit_s, count)
     assert start.seen == before
+
+
+def test_a_count_that_somebody_made_up_costs_no_time():
+    """The curve of a job has as many entries as the job may have workers, whatever counts were told of."""
+    model = ThroughputModel().observed(1, 8.0).observed(10**15, 2.0)
+    curve = model.curve(4)
+    assert curve.known_to == 4
+    assert curve.unit_s(1) > curve.unit_s(2) > curve.unit_s(4) > 2.0

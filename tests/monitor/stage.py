@@ -11,8 +11,8 @@ from sterna.httpd import HttpServer, Reply, Request, call, problem
 from sterna.httpd.client import Answered
 from sterna.monitor import Monitor, Settings
 from sterna.monitor.gpus import Gpus
-from sterna.protocol.reports import Answer, Batch, Report, unseen
-from sterna.protocol.tokens import Gate, bearer, job_token
+from sterna.protocol.reports import Answer, Batch, Report
+from sterna.protocol.tokens import Gate, bearer, digest_of, job_token
 from tests.httpd.wires import Clock
 
 SECRET = "the-secret-of-these-tests"
@@ -21,16 +21,19 @@ NOW_S = 1_700_000_000.0
 
 
 class Scheduler:
-    """Takes batches as the real one promises to: by instance, by number, and only with the installation's token."""
+    """Takes batches as the real one promises to: by instance, by number, and only from those who may report."""
 
     def __init__(self) -> None:
         self.instance = "first"
         self.batches: list[Batch] = []
         self.reports: list[Report] = []
         self.follow: Mapping[str, str] = {}
+        self.tokens = {digest_of(TOKEN): "team/train/u1"}  # of jobs that have pods on the monitor's node
+        self.asked_tokens = 0  # times
         self.refusal: Reply | None = None
         self._gate = Gate(lambda: (SECRET,))
-        self._last: dict[str, int] = {}
+        self.strict = False  # refuses a whole batch for one report, as schedulers did before
+        self._last: dict[tuple[str, str], int] = {}
 
     def start_anew(self, instance: str) -> None:
         self.instance = instance
@@ -39,23 +42,35 @@ class Scheduler:
 
     def take(self, batch: Batch) -> Answer:
         self.batches.append(batch)
+        self.asked_tokens += batch.asks_tokens
         if batch.instance not in ("", self.instance):
             return Answer(self.instance)
-        fresh = unseen(batch.reports, self._last)
-        self.reports += fresh
-        self._last.update({report.pod: report.seq for report in fresh if report.seq})
-        return Answer(self.instance, len(batch.reports) - len(fresh), self.follow)
+        taken = sum(self._is_taken(report) for report in batch.reports)
+        refused = {refusal.place: refusal.why for refusal in batch.refused}
+        tokens = self.tokens if batch.asks_tokens else None
+        return Answer(self.instance, len(batch.reports) - taken, self.follow, refused, tokens)
+
+    def _is_taken(self, report: Report) -> bool:
+        sender = (report.pod, report.job_uid)
+        if report.seq and report.seq <= self._last.get(sender, 0):
+            return False
+        self._last[sender] = report.seq
+        self.reports.append(report)
+        return True
 
     async def deliver(self, batch: Batch) -> Answer:
         return self.take(Batch.from_json(batch.to_json()))
 
     def handle(self, request: Request) -> Reply:
         owner = self._gate.owner_of(request.headers.get(b"authorization"))
-        if owner is None or not owner.is_installation:
+        if owner is None or owner.job:
             return problem(401, "who are you?")
         if self.refusal is not None:
             return self.refusal
-        return Reply(self.take(Batch.from_json(request.body)).to_json())
+        batch = Batch.from_json(request.body)
+        if self.strict and batch.refused:
+            return problem(400, batch.refused[0].why)
+        return Reply(self.take(batch).to_json())
 
     def values(self, pod: str = "team/train-worker-0") -> list[float | None]:
         return [report.value for report in self.reports if report.pod == pod and report.seq]
@@ -91,14 +106,19 @@ class Stage:
         return {row["pod"]: row for row in json.loads(answered.body)["workers"]}
 
     async def alive(self) -> bool:
-        return (await self.get("/healthz", token=None)).status == 200
+        return (await self.probe("/healthz")).status == 200
+
+    async def probe(self, path: str) -> Answered:
+        return await call("GET", f"http://127.0.0.1:{self.monitor.health_port}{path}")
 
 
 @asynccontextmanager
 async def staged(settings: Settings | None = None, **changes: Any) -> AsyncIterator[Stage]:
     """Nothing happens by itself: rounds are an hour apart, so that a test makes each of them when it wants it."""
     scheduler, clock, wall = Scheduler(), Clock(), Clock(NOW_S)
-    quiet = Settings(node="node-1", port=0, forward_s=3600.0, follow_s=3600.0, measure_s=3600.0, silent_after_s=60.0)
+    quiet = Settings(
+        node="node-1", port=0, health_port=0, forward_s=3600.0, follow_s=3600.0, measure_s=3600.0, silent_after_s=60.0
+    )
     monitor = Monitor(
         replace(settings or quiet, **changes),
         secrets=lambda: (SECRET,),

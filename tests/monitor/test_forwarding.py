@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from sterna.httpd import Reply, problem
-from sterna.monitor.forwarding import BACKOFF_MOST_S, BATCH_MAX, Forwarding, TryLater, by_http
+from sterna.monitor.forwarding import BACKOFF_MOST_S, BATCH_MAX, Forwarding, NotTaken, TryLater, by_http
 from sterna.monitor.windows import Windows
-from sterna.protocol.reports import Report, Usage
+from sterna.protocol.reports import Answer, Report, Usage
 from tests.httpd.wires import bounded
 from tests.monitor.stage import SECRET, Scheduler, door, until
 
@@ -143,6 +143,62 @@ def test_what_is_refused_is_kept_or_dropped_by_what_would_help(refusal, kept):
         return scheduler
 
     assert bounded(scene).values() == ([1.0, 2.0] if kept else [2.0])
+
+
+POISON = Report("team-a/evil-worker-0", 2**63, 1.0, 1.0)  # no monitor takes it in; one of before did
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["judged one by one", "refused as a whole"])
+def test_s1_one_bad_report_costs_its_neighbours_nothing(strict):
+    async def scene():
+        scheduler = Scheduler()
+        scheduler.strict = strict
+        async with door(scheduler) as port:
+            sender = Sender(by_http(f"http://127.0.0.1:{port}", lambda: SECRET))
+            sender.say(*(float(number) for number in range(1, 41)))
+            sender.windows.take(POISON, 0.0)
+            sender.windows.take(POISON._replace(seq=2**63 + 1), 0.0)
+            sender.say(*(float(number) for number in range(1, 41)), pod="team-c/other-worker-0")
+            sender.forwarding.measured(Usage(cpu=1.0))
+            await sender.forwarding.send_all()
+            scheduler.start_anew("second")
+            sender.say(41.0)
+            await sender.forwarding.send_all()
+        return scheduler, sender.windows
+
+    scheduler, windows = bounded(scene)
+    assert scheduler.values() == [float(number) for number in range(1, 42)]
+    assert scheduler.values("team-c/other-worker-0") == [float(number) for number in range(1, 41)]
+    assert windows.refused == 2, "each was refused once, and not offered again to the next scheduler"
+    (record,) = [record for (pod, _), record in windows.items() if pod == POISON.pod]
+    assert (record.refused, record.unsent, len(record.window)) == (2, 0, 0)
+    assert "seq" in record.refusal
+    assert windows.unsent() == []
+
+
+def test_what_no_scheduler_answered_is_not_sent():
+    """The first half of a batch that was refused as a whole arrives, then the scheduler is gone."""
+
+    async def scene():
+        taken: list[Report] = []
+
+        async def deliver(batch):
+            if len(batch.reports) > 2:
+                raise NotTaken("too many for me")
+            if taken:
+                raise TryLater("away")
+            taken.extend(batch.reports)
+            return Answer("i")
+
+        sender = Sender(deliver)
+        sender.say(1.0, 2.0, 3.0, 4.0)
+        await sender.forwarding.send_all()
+        return taken, sender.windows
+
+    taken, windows = bounded(scene)
+    assert [report.value for report in taken] == [1.0, 2.0]
+    assert [report.value for report in windows.unsent()] == [3.0, 4.0]
+    assert windows.refused == 0
 
 
 def test_a_scheduler_that_says_when_to_come_again_is_obeyed_within_reason():

@@ -170,15 +170,54 @@ def test_another_job_under_the_same_name_starts_from_nothing():
     assert (worker["reports"], worker["last"]["value"], worker["last"]["job_uid"]) == (1, 0.1, "u2")
 
 
-def test_one_bad_report_refuses_its_whole_batch_by_its_place():
+def test_of_a_batch_each_report_is_judged_by_itself_and_a_refusal_names_its_place():
     async def scene():
         async with staged() as stage:
-            answer = await stage.post("/reports", {"reports": [{"pod": POD, "value": 1.0}, {"pod": POD, "step": "x"}]})
+            bad = [{"pod": POD, "step": "x"}, {"pod": "stranger-worker-0", "value": 1.0}]
+            mixed = await stage.post("/reports", {"reports": [bad[0], {"pod": POD, "value": 1.0}, bad[1]]})
+            nothing = await stage.post("/reports", {"reports": bad})
             too_many = await stage.post("/reports", {"reports": [{"pod": POD}] * (REPORTS_MAX + 1)})
-            return answer, too_many.status, len(stage.monitor.windows)
+            return mixed, nothing, too_many.status, await stage.workers()
 
-    answer, too_many, pods = bounded(scene)
-    assert (answer.status, json.loads(answer.body)["field"], too_many, pods) == (422, "reports[1].step", 422, 0)
+    mixed, nothing, too_many, workers = bounded(scene)
+    said = json.loads(mixed.body)
+    assert (mixed.status, said["accepted"], said["passed_over"]) == (200, 1, 0)
+    assert [(row["place"], row["status"]) for row in said["refused"]] == [(0, 422), (2, 403)]
+    assert said["refused"][0]["field"] == "reports[0].step"
+    assert (nothing.status, json.loads(nothing.body)["field"]) == (422, "reports[0].step"), "nothing is left of it"
+    assert too_many == 422
+    assert workers["team/train-worker-0"]["reports"] == 1
+
+
+@pytest.mark.parametrize("seq", [2**63 - 1, 2**62 + 1])
+def test_no_number_can_be_so_high_that_the_next_is_none(seq):
+    async def scene():
+        async with staged() as stage:
+            high = await stage.post("/reports", {"pod": POD, "seq": seq, "value": 1.0})
+            highest = await stage.post("/reports", {"pod": POD, "seq": 2**62, "value": 2.0})
+            unnumbered = await stage.post("/monitor", {"pod": POD, "value": 3.0})
+            return high, highest.status, unnumbered.status, stage
+
+    high, highest, unnumbered, stage = bounded(scene)
+    assert (high.status, json.loads(high.body)["field"], highest, unnumbered) == (422, "seq", 200, 200)
+    assert stage.scheduler.values() == [2.0, 3.0], "what was taken in is good enough for the scheduler"
+
+
+def test_the_token_of_an_earlier_job_touches_nothing_of_the_present_one():
+    async def scene():
+        async with staged() as stage:
+            present = job_token(SECRET, namespace="team", job="train", uid="u2")
+            await stage.post("/reports", {"pod": POD, "seq": 5, "value": 0.5}, token=present)
+            stale = await stage.post("/reports", {"pod": POD, "seq": 2**62, "value": 9.0})  # u1's
+            after = await stage.post("/reports", {"pod": POD, "seq": 6, "value": 0.6}, token=present)
+            rows = json.loads((await stage.get("/workers", token=TOKEN)).body)["workers"]
+            return stale.status, after.status, rows, stage
+
+    stale, after, rows, stage = bounded(scene)
+    assert (stale, after) == (200, 200)
+    assert {row["job_uid"] for row in rows} == {"u1"}, "it sees what it said itself, and nothing else"
+    said = [(report.job_uid, report.value) for report in stage.scheduler.reports]
+    assert [value for uid, value in said if uid == "u2"] == [0.5, 0.6]
 
 
 def test_what_a_worker_says_of_its_own_use_or_uid_is_not_believed():
@@ -267,9 +306,11 @@ def test_a_push_that_makes_no_sense_is_refused(status, field):
 def test_probes_need_no_token_and_tell_a_missing_secret():
     async def scene():
         async with staged() as stage:
-            return [(await stage.get(path, token=None)).status for path in ("/healthz", "/readyz", "/nowhere")]
+            probed = [(await stage.probe(path)).status for path in ("/healthz", "/readyz", "/workers")]
+            asked = [(await stage.get(path, token=None)).status for path in ("/healthz", "/readyz", "/nowhere")]
+            return probed, asked, (await stage.get("/nowhere")).status
 
-    assert bounded(scene) == [200, 200, 404]
+    assert bounded(scene) == ([200, 200, 404], [401, 401, 401], 404)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sterna.monitor.windows import Windows
-from sterna.protocol.reports import Report, Usage, unseen
+from sterna.protocol.reports import Report, Usage
 
 EXPIRY = {"silent_after_s": 60.0, "forget_after_s": 3600.0}
 
@@ -120,7 +120,7 @@ def test_there_is_room_for_so_many_pods_and_the_longest_silent_gives_way():
     for now_s, pod in enumerate("abca"):
         windows.take(report(now_s + 1, pod), now_s)
     windows.take(report(9, "d"), 9)
-    assert [pod for pod, _ in windows.items()] == ["c", "a", "d"]
+    assert [pod for (pod, _), _ in windows.items()] == ["c", "a", "d"]
     assert {each.pod for each in windows.unsent()} == {"c", "a", "d"}
 
 
@@ -141,9 +141,10 @@ def test_whatever_happens_the_scheduler_gets_each_number_once_and_rising(happeni
             windows.take(report(second, first), now_s)
         elif what == "send":
             batch = windows.unsent(first)
-            for each in unseen(batch, last):
-                last[each.pod] = each.seq
-                got.append((each.pod, each.seq))
+            for each in batch:
+                if each.seq > last.get(each.pod, 0):
+                    last[each.pod] = each.seq
+                    got.append((each.pod, each.seq))
             if second:
                 windows.sent(batch)
         elif what == "anew":

@@ -4,7 +4,7 @@ An engine reports facts and carries out actions. Async begins at its door; a sim
 cycles are driven to their end without an event loop (`run_at_once`).
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sterna.journal.journal import Journal
@@ -37,15 +37,30 @@ class CycleResult(NamedTuple):
     again_after_s: float | None = None  # None: no sooner than something happens
 
 
+Think = Callable[[Callable[[], Decision]], Awaitable[Decision]]  # where a decision is made
+
+
+async def at_once(decision: Callable[[], Decision]) -> Decision:
+    """Right here: for engines that have nothing else to do meanwhile."""
+    return decision()
+
+
 async def try_cycle(
-    engine: Engine, size: Sizing, place: Placing, journal: Journal, settings: Settings, *, retry_after_s: float
+    engine: Engine,
+    size: Sizing,
+    place: Placing,
+    journal: Journal,
+    settings: Settings,
+    *,
+    retry_after_s: float,
+    think: Think = at_once,
 ) -> CycleResult:
     """`run_cycle` at the boundary where errors end: nothing is applied by a decision that could not be made.
 
     Whoever calls this asks for another cycle after `again_after_s`, and says loudly what went wrong.
     """
     try:
-        return CycleResult(await run_cycle(engine, size, place, journal, settings))
+        return CycleResult(await run_cycle(engine, size, place, journal, settings, think))
     except StaleView as error:
         return CycleResult(None, error, 0.0)
     except EngineUnavailable as error:
@@ -54,10 +69,12 @@ async def try_cycle(
         return CycleResult(None, error, retry_after_s)
 
 
-async def run_cycle(engine: Engine, size: Sizing, place: Placing, journal: Journal, settings: Settings) -> Decision:
+async def run_cycle(
+    engine: Engine, size: Sizing, place: Placing, journal: Journal, settings: Settings, think: Think = at_once
+) -> Decision:
     """Look once, decide once, carry out what was decided as far as the world plays along."""
     view = await engine.observe()
-    decision = decide(view, size, place, settings)
+    decision = await think(lambda: decide(view, size, place, settings))
     journal.decided(view, decision)  # written before it is done: whatever crashes below can be replayed
     await engine.remember(decision)
     released = True

@@ -23,6 +23,9 @@ class ConditionType(StrEnum):
     RESIZING = "Resizing"
     MIGRATING = "Migrating"
     PREEMPTED = "Preempted"  # it had to let go of everything, and waits to go on
+    SAVE_FAILING = (
+        "SaveFailing"  # its checkpoints, or what is kept about it, cannot be written; told by the local engine
+    )
 
 
 class Status(StrEnum):

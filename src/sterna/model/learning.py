@@ -78,6 +78,18 @@ class ThroughputModel:
         return SpeedupCurve(tuple(max(unit_s, pace[0] / count) for count, unit_s in enumerate(pace, start=1)))
 
 
+def learns_within(spec: JobSpec) -> JobSpec:
+    """The same job, of a category that only jobs of its own namespace share: a name is anybody's to choose, and what
+    one tenant reports must not decide how many workers another one gets.
+
+    In the namespace `default` a plain name stays what it is, which is how categories were kept before.
+    """
+    namespace, _, _ = spec.id.rpartition("/")
+    if not spec.category or (namespace in ("", "default") and "/" not in spec.category):
+        return spec
+    return replace(spec, category=f"{namespace}/{spec.category}")
+
+
 @dataclass(frozen=True, slots=True)
 class Knowledge:
     """Everything learned, by (category, accelerator). Jobs without a category share nothing."""
@@ -188,8 +200,10 @@ def _between(knots: Mapping[int, float], law: _Law, workers_max: int) -> list[fl
     for low, high in zip(counts, [*counts[1:], max(workers_max, counts[-1]) + 1], strict=True):
         off_low = knots[low] / law.unit_s(low)
         off_high = knots[high] / law.unit_s(high) if high in knots else off_low
+        if low > workers_max:
+            break
         pace.append(knots[low])
-        for count in range(low + 1, high):
+        for count in range(low + 1, min(high, workers_max + 1)):  # somebody may have reported of a million workers
             bent = law.unit_s(count) * (off_low + (off_high - off_low) * (count - low) / (high - low))
             pace.append(min(knots[low], max(knots.get(high, 0.0), bent)))
     return pace[:workers_max]

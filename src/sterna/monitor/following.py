@@ -12,17 +12,27 @@ from sterna.monitor.watched import Watched
 from sterna.protocol.reports import Report
 
 LINES_MAX = 2000  # given to a pattern at a time; of more the newest
+NAMESPACE_S = 1.0  # of matching for one namespace in one round; what its other pods wrote meanwhile is passed over
 EPOCHS_BYTES_MAX = 4 << 20  # of a training log at a time: its header must be among them, so this is plenty
 
 
 class Following:
     """`last_seq` says up to where a pod's numbers have come, so that found reports go on above them."""
 
-    def __init__(self, *, last_seq: Callable[[str], int], matcher: Matcher) -> None:
+    def __init__(
+        self,
+        *,
+        last_seq: Callable[[str, str], int],
+        matcher: Matcher,
+        faulted: Callable[[str, str], None] = lambda pod, fault: None,
+    ) -> None:
+        """`faulted` hears of a pod whose output is not followed any more, or not all of it, and why."""
+        self._faulted = faulted
         self._last_seq = last_seq
         self._matcher = matcher
         self._outputs: dict[str, _Output] = {}
         self._epochs: dict[str, _EpochFile] = {}
+        self._turn = 0  # another pod comes first in every round
 
     def watch(self, watched: Watched) -> None:
         """From now on, or as changed. Output that is there already counts only where it says when it was written."""
@@ -45,9 +55,16 @@ class Following:
     async def news(self, watched: Iterable[Watched], now_s: float) -> list[Report]:
         """What was written since last time, as reports. Files are read in a thread: a training log may lie on NFS."""
         reports: list[Report] = []
-        for each, lines, rows in await asyncio.to_thread(self._read, tuple(watched)):
-            if lines:
+        used_s: dict[str, float] = {}  # by namespace
+        news = await asyncio.to_thread(self._read, tuple(watched))
+        self._turn += 1
+        for each, lines, rows in news[self._turn % max(1, len(news)) :] + news[: self._turn % max(1, len(news))]:
+            namespace = each.pod.partition("/")[0]
+            if lines and used_s.get(namespace, 0.0) < NAMESPACE_S:
                 reports += await self._of_output(each, lines, now_s)
+                used_s[namespace] = used_s.get(namespace, 0.0) + self._matcher.took_s
+            elif lines:
+                self._faulted(each.pod, f"patterns of this namespace take more than {NAMESPACE_S:g} s at a time")
             reports += self._of_epochs(each, rows, now_s)
         return reports
 
@@ -66,7 +83,7 @@ class Following:
         if output is None:  # no longer watched since it was read
             return []
         reports: list[Report] = []
-        seq = self._last_seq(watched.pod)
+        seq = self._last_seq(watched.pod, watched.job_uid)
         for place, groups in await self._matcher.found(output.pattern, [line.text for line in lines]):
             written_s = lines[place].at_s
             report = report_from_groups(
@@ -79,6 +96,9 @@ class Following:
             if report is not None:
                 seq = output.seq = report.seq
                 reports.append(report)
+        fault = self._matcher.faults.get(output.pattern)
+        if fault is not None:
+            self._faulted(watched.pod, fault)
         return reports
 
     def _of_epochs(self, watched: Watched, rows: list[dict[str, str]], now_s: float) -> list[Report]:

@@ -4,18 +4,31 @@ Whose token it is comes first, then whether the body is a report, then whether t
 answered with a 4xx that says what, and changes nothing.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from sterna.httpd import Handler, Reply, Request, json_reply, problem
 from sterna.monitor.trainer_status import trainer_report, trainjob_of
 from sterna.monitor.windows import Windows
-from sterna.protocol.reports import REPORTS_MAX, BadReport, Report, is_of_job, json_object, next_seq, report_of
-from sterna.protocol.tokens import Gate, TokenOwner
+from sterna.protocol.reports import (
+    REPORTS_MAX,
+    SEQ_SENT_MAX,
+    BadReport,
+    Report,
+    is_of_job,
+    json_object,
+    next_seq,
+    report_of,
+)
+from sterna.protocol.tokens import Gate, TokenOwner, is_like_job_token, token_in
 
 AHEAD_S_MAX = 300.0  # how far a worker's clock may be before ours, which is the same clock on the same node
 
 _OK = Reply(b"Ok")
+_UNKNOWN = problem(401, "a bearer token of a job of this installation is needed")._replace(
+    headers={"WWW-Authenticate": "Bearer"}
+)
 
 
 class Refused(Exception):
@@ -25,7 +38,9 @@ class Refused(Exception):
 
 
 class Intake:
-    """`knows` tells whether a pod is on this node; `took` is called after every request that left something."""
+    """`knows` tells whether a pod is on this node; `took` is called after every request that left something;
+    `may_be_known` tells whether a job's token that the gate does not know may be known in a moment.
+    """
 
     def __init__(
         self,
@@ -37,6 +52,7 @@ class Intake:
         knows: Callable[[str], bool],
         took: Callable[[], None],
         ready: Callable[[], str | None],
+        may_be_known: Callable[[], bool] = lambda: False,
     ) -> None:
         self._windows = windows
         self._gate = gate
@@ -45,15 +61,22 @@ class Intake:
         self._knows = knows
         self._took = took
         self._ready = ready
+        self._may_be_known = may_be_known
 
     def routes(self) -> dict[tuple[str, str], Handler]:
         return {
             ("POST", "/monitor"): self._guarded(self._monitor),
             ("POST", "/reports"): self._guarded(self._reports),
             ("GET", "/workers"): self._guarded(self._workers),
-            ("GET", "/healthz"): lambda _: _OK,
-            ("GET", "/readyz"): self._readyz,
         }
+
+    def probes(self) -> dict[tuple[str, str], Handler]:
+        """For a port of their own, which needs no token."""
+        return {("GET", "/healthz"): lambda _: _OK, ("GET", "/readyz"): self._readyz}
+
+    def admit(self, request: Request) -> Reply | None:
+        """Asked before a body is read: who has no token of this installation costs no more than a head."""
+        return None if self._owner(request) is not None else self._stranger(request)
 
     def fallback(self, request: Request) -> Reply:
         """Paths with a name in them."""
@@ -75,7 +98,9 @@ class Intake:
         return _OK
 
     def _reports(self, request: Request, owner: TokenOwner) -> Reply:
-        """One report, or {"reports": [...]}. Of several, those seen before are passed over; one alone is a 409."""
+        """One report, or {"reports": [...]}. Of several each is judged by itself: those seen before are passed over,
+        and those that are none are named with their places. Where nothing is left, the first refusal is the answer.
+        """
         body = json_object(request.body)
         rows = body.get("reports")
         if rows is None:
@@ -83,13 +108,24 @@ class Intake:
             return json_reply({"accepted": 1, "passed_over": 0, "last_seq": 0})
         if not isinstance(rows, list) or len(rows) > REPORTS_MAX:
             raise BadReport("reports", type(rows).__name__, f"a list of at most {REPORTS_MAX} reports")
-        checked = [self._checked(row, owner, f"reports[{place}].") for place, row in enumerate(rows)]
-        passed_over = [report for report in checked if not self._windows.take(report, self._clock())]
+        refused: list[tuple[int, Reply]] = []
+        passed_over: list[Report] = []
+        for place, row in enumerate(rows):
+            try:
+                report = self._checked(row, owner, f"reports[{place}].")
+            except (BadReport, Refused) as error:
+                refused.append((place, _refusal_of(error)))
+                continue
+            if not self._windows.take(report, self._clock()):
+                passed_over.append(report)
+        if rows and len(refused) == len(rows):
+            return refused[0][1]
         self._took()
-        last_seq = max((self._windows.last_seq(report.pod) for report in passed_over), default=0)
-        return json_reply(
-            {"accepted": len(rows) - len(passed_over), "passed_over": len(passed_over), "last_seq": last_seq}
-        )
+        last_seq = max((self._windows.last_seq(report.pod, report.job_uid) for report in passed_over), default=0)
+        taken = len(rows) - len(passed_over) - len(refused)
+        verdicts = [{"place": place, **json.loads(reply.body)} for place, reply in refused]
+        said = {"accepted": taken, "passed_over": len(passed_over), "last_seq": last_seq}
+        return json_reply({**said, **({"refused": verdicts} if verdicts else {})})
 
     def _trainer_status(self, request: Request, owner: TokenOwner, job: str) -> Reply:
         """Kubeflow Trainer's: about a job as a whole."""
@@ -103,17 +139,21 @@ class Intake:
         rows = [
             {
                 "pod": pod,
+                "job_uid": uid,
                 "silent": record.silent,
                 "heard_s_ago": round(now_s - record.heard_s, 3) if record.last_seq else None,
                 "reports": len(record.window),
                 "unsent": record.unsent,
+                "refused": record.refused,
+                "refusal": record.refusal,
                 "last": record.evaluation.to_body() if record.evaluation is not None else None,
                 "usage": record.usage.to_body()["usage"] if record.usage is not None else None,
             }
-            for pod, record in self._windows.items()
-            if owner.is_installation or _is_of(pod, owner)
+            for (pod, uid), record in self._windows.items()
+            if owner.is_installation or (_is_of(pod, owner) and uid in ("", owner.uid))
         ]
-        return json_reply({"workers": rows, "lost": self._windows.lost if owner.is_installation else None})
+        lost, refused = (self._windows.lost, self._windows.refused) if owner.is_installation else (None, None)
+        return json_reply({"workers": rows, "lost": lost, "refused": refused})
 
     def _readyz(self, request: Request) -> Reply:
         missing = self._ready()
@@ -123,23 +163,32 @@ class Intake:
 
     def _guarded(self, handler: Callable[[Request, TokenOwner], Reply]) -> Callable[[Request], Reply]:
         def guarded(request: Request) -> Reply:
-            owner = self._gate.owner_of(request.headers.get(b"authorization"))
-            if owner is None:
-                refusal = problem(401, "a bearer token of a job of this installation is needed")
-                return refusal._replace(headers={"WWW-Authenticate": "Bearer"})
+            owner = self._owner(request)
+            if owner is None:  # its secret was replaced while the body came
+                return self._stranger(request)
             try:
                 return handler(request, owner)
-            except BadReport as error:  # not JSON at all, or JSON that says something else
-                return problem(400 if error.field == "body" else 422, str(error), field=error.field)
-            except Refused as refused:
-                return refused.reply
+            except (BadReport, Refused) as error:
+                return _refusal_of(error)
 
         return guarded
+
+    def _owner(self, request: Request) -> TokenOwner | None:
+        """With a node's token one speaks to the scheduler, not to monitors."""
+        owner = self._gate.owner_of(request.headers.get(b"authorization"))
+        return None if owner is None or owner.node else owner
+
+    def _stranger(self, request: Request) -> Reply:
+        token = token_in(request.headers.get(b"authorization", b"").decode("latin-1"))
+        if is_like_job_token(token) and self._may_be_known():
+            refusal = problem(503, "the scheduler has not said yet whose token this is; send it again")
+            return refusal._replace(headers={"Retry-After": "1"})
+        return _UNKNOWN
 
     def _take_one(self, body: dict[str, Any], owner: TokenOwner) -> None:
         report = self._checked(body, owner, "")
         if not self._windows.take(report, self._clock()):
-            last = self._windows.last_seq(report.pod)
+            last = self._windows.last_seq(report.pod, report.job_uid)
             detail = f"report {report.seq} of {report.pod} was seen before; expected a seq above {last}"
             raise Refused(problem(409, detail, field="seq", last_seq=last))
         self._took()
@@ -149,8 +198,8 @@ class Intake:
         report = report_of(body, where=where, now_s=now_s)
         if report.at_s > now_s + AHEAD_S_MAX:
             raise BadReport(f"{where}at_s", report.at_s, f"a time at most {AHEAD_S_MAX:g} s ahead")
-        if report.seq == 0:  # those are the monitor's own
-            raise BadReport(f"{where}seq", 0, "a whole number above 0")
+        if not 0 < report.seq <= SEQ_SENT_MAX:  # 0 is for what the monitor itself measures
+            raise BadReport(f"{where}seq", report.seq, f"a whole number from 1 to {SEQ_SENT_MAX}")
         assert isinstance(body, dict)
         return self._of_owner(report, owner, unnumbered="seq" not in body)
 
@@ -165,10 +214,17 @@ class Intake:
             pod, uid = f"{owner.namespace}/{name}", owner.uid
             if (slash and namespace != owner.namespace) or not is_of_job(name, owner.job):
                 raise Refused(problem(403, f"{report.pod} is not a pod of {owner.job_id}", field="pod"))
-        if pod not in self._windows and not self._knows(pod):
+        if (pod, uid) not in self._windows and not self._knows(pod):
             raise Refused(problem(404, f"there is no pod {pod} on this node", field="pod"))
-        seq = next_seq(report.at_s, self._windows.last_seq(pod)) if unnumbered else report.seq
+        seq = next_seq(report.at_s, self._windows.last_seq(pod, uid)) if unnumbered else report.seq
         return report._replace(pod=pod, seq=seq, job_uid=uid, usage=None)
+
+
+def _refusal_of(error: BadReport | Refused) -> Reply:
+    if isinstance(error, Refused):
+        return error.reply
+    status = 400 if error.field == "body" else 422  # not JSON at all, or JSON that says something else
+    return problem(status, str(error), field=error.field)
 
 
 def _is_of(pod: str, owner: TokenOwner) -> bool:

@@ -19,17 +19,30 @@ _ANSWER_BYTES_MAX = 4 << 20
 Found = list[tuple[int, dict[str, str]]]
 
 
+async def pattern_fault(pattern: str) -> str | None:
+    """What is wrong with a pattern, how long it takes to be compiled included; None: nothing. Whoever waits for it
+    goes on with other things."""
+    matcher = Matcher()
+    try:
+        await matcher.found(pattern, [""])
+    finally:
+        await matcher.stop()
+    return matcher.faults.get(pattern)
+
+
 class Matcher:
     """One at a time. A pattern that was too slow once is never tried again: `faults` says why."""
 
     def __init__(self, *, budget_s: float = BUDGET_S, deadline_s: float = _DEADLINE_S) -> None:
         self.faults: dict[str, str] = {}
+        self.took_s = 0.0  # by the latest request, as the process measured it
         self._budget_s = budget_s
         self._deadline_s = deadline_s
         self._process: asyncio.subprocess.Process | None = None
 
     async def found(self, pattern: str, lines: list[str]) -> Found:
         """The lines that match, by their place, with their groups; nothing for a pattern that has a fault."""
+        self.took_s = 0.0
         if not lines or self._is_bad(pattern):
             return []
         try:
@@ -42,6 +55,7 @@ class Matcher:
             log.warning("pattern matcher ended", extra={"error": str(error)})
             await self.stop()
             return []
+        self.took_s = float(answer.get("took_s", self._budget_s))
         if "found" in answer:
             return [(int(place), groups) for place, groups in answer["found"]]
         fault = answer.get("bad") or f"took longer than {self._budget_s:g} s for {len(lines)} lines"
@@ -59,16 +73,16 @@ class Matcher:
     def _is_bad(self, pattern: str) -> bool:
         if pattern in self.faults:
             return True
-        fault = matching.fault_of(pattern)
-        if fault is not None:
-            self._note(pattern, fault)
-        return fault is not None
+        too_long = len(pattern) > matching.PATTERN_CHARACTERS_MAX  # all else is found out in the process
+        if too_long:
+            self._note(pattern, f"longer than {matching.PATTERN_CHARACTERS_MAX} characters")
+        return too_long
 
     def _note(self, pattern: str, fault: str) -> None:
         if len(self.faults) >= 1000:  # a scheduler that sends ever new bad patterns does not fill the memory
             self.faults.clear()
         self.faults[pattern] = fault
-        log.warning("pattern not used", extra={"pattern": pattern[:200], "fault": fault})
+        log.warning("pattern not used", extra={"pattern": pattern[:200], "fault": fault[:200]})
 
     async def _ask(self, pattern: str, lines: list[str]) -> dict[str, Any]:
         process = self._process

@@ -1,19 +1,24 @@
 """Regular expressions over lines, in a process of its own: a pattern that never ends must not stop anything else.
 
-Run as a program (`python matching.py BUDGET_S`): reads requests, one JSON object a line, and answers each with one. The
-alarm interrupts a match that takes longer than its budget, since the matcher of Python looks for signals while it
-works; the monitor kills the whole process if even that does not help. Standard library only, nothing of Sterna.
+Run as a program (`python matching.py BUDGET_S`): reads requests, one JSON object a line, and answers each with one. A
+pattern is compiled here as well: 966 characters can take five seconds, during which Python runs nothing else, in no
+thread. The alarm interrupts what takes longer than its budget, since both the compiler and the matcher of Python look
+for signals while they work; the monitor kills the whole process if even that does not help. Memory is limited, since it
+is the monitor's. Standard library only, nothing of Sterna.
 """
 
 import json
 import re
+import resource
 import signal
 import sys
+import time
 from types import FrameType
 from typing import Any
 
 GROUPS = ("value", "metric", "step", "epoch", "units_done", "units_total", "step_s", "epoch_s", "workers")
 PATTERN_CHARACTERS_MAX = 1000
+MEMORY_BYTES_MAX = 96 << 20  # addresses: the interpreter alone has an eighth of it
 
 
 class TooSlow(Exception):
@@ -52,11 +57,18 @@ def _alarm(signum: int, frame: FrameType | None) -> None:
 
 def _answer(request: dict[str, Any], budget_s: float) -> dict[str, Any]:
     signal.setitimer(signal.ITIMER_REAL, budget_s)
+    began_s = time.monotonic()
     try:
-        return {"found": found_in(request["pattern"], request["lines"])}
+        fault = fault_of(request["pattern"])
+        if fault is not None:
+            return {"bad": fault}
+        found = found_in(request["pattern"], request["lines"])
+        return {"found": found, "took_s": time.monotonic() - began_s}
     except TooSlow:
         return {"slow": True}
-    except (re.error, RecursionError, MemoryError, OverflowError) as error:
+    except MemoryError:
+        return {"bad": "needs too much memory"}
+    except (re.error, RecursionError, OverflowError) as error:
         return {"bad": f"{error}"}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -64,6 +76,7 @@ def _answer(request: dict[str, Any], budget_s: float) -> dict[str, Any]:
 
 def main() -> None:
     budget_s = float(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     signal.signal(signal.SIGALRM, _alarm)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the monitor, which ends us by closing the pipe
     for line in sys.stdin.buffer:

@@ -11,7 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sterna.httpd import HttpServer, Limits
@@ -22,6 +22,7 @@ from sterna.monitor.intake import Intake
 from sterna.monitor.matcher import Matcher
 from sterna.monitor.measuring import Measuring
 from sterna.monitor.surroundings import Pattern, Surroundings
+from sterna.monitor.told_tokens import ToldTokens
 from sterna.monitor.watched import Watched
 from sterna.monitor.windows import PODS_MAX, WINDOW, Windows
 from sterna.protocol.reports import Report, is_of_job
@@ -38,6 +39,8 @@ class Settings:
     node: str
     host: str = "127.0.0.1"
     port: int = 8081  # 0: any that is free
+    health_host: str = "127.0.0.1"
+    health_port: int | None = None  # where probes are answered, apart from everybody else. None: nowhere
     forward_s: float = 1.0
     follow_s: float = 0.5
     measure_s: float = 10.0  # 0: nothing is measured
@@ -57,7 +60,10 @@ class Settings:
 
 
 class Monitor:
-    """`secrets`: the installation's, the first being its own token. `deliver`: how batches reach the scheduler."""
+    """`secrets`: what it is known by itself, the first being what it sends. `deliver`: how batches reach the scheduler.
+
+    `is_told`: none of them is the installation's secret, and the scheduler says whose a job's token is.
+    """
 
     def __init__(
         self,
@@ -65,6 +71,7 @@ class Monitor:
         *,
         secrets: Callable[[], Sequence[str]],
         deliver: Deliver,
+        is_told: bool = False,
         gpus: Gpus | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -80,7 +87,6 @@ class Monitor:
         self._looked_s = -_LOOK_AGAIN_S
         self._surroundings = Surroundings(log_root=settings.log_root, patterns=settings.patterns)
         self._matcher = Matcher()
-        self._following = Following(last_seq=self.windows.last_seq, matcher=self._matcher)
         self._measuring = Measuring(cgroup_root=settings.cgroup_root, proc=settings.proc_root, gpus=gpus)
         self.forwarding = Forwarding(
             self.windows,
@@ -90,32 +96,44 @@ class Monitor:
             interval_s=settings.forward_s,
             followed=self._follow_these,
             chance=random.Random(),
+            told=lambda tokens: self._told_tokens.take(tokens),
+        )
+        self._told_tokens = ToldTokens(clock=clock, ask=self.forwarding.ask_tokens)
+        self._following = Following(
+            last_seq=self.windows.last_seq, matcher=self._matcher, faulted=self.forwarding.faulted
         )
         intake = Intake(
             self.windows,
-            Gate(secrets),
+            Gate(secrets, told=lambda: self._told_tokens.owners),
             wall=wall,
             clock=clock,
             knows=self._knows,
             took=self.forwarding.took,
             ready=lambda: None if secrets() else "no token has been read",
+            may_be_known=self._told_tokens.met_stranger if is_told else lambda: False,
         )
-        self._server = HttpServer(intake.routes(), fallback=intake.fallback, limits=settings.limits)
+        self._server = HttpServer(intake.routes(), fallback=intake.fallback, admit=intake.admit, limits=settings.limits)
+        self._probes = HttpServer(intake.probes(), limits=replace(settings.limits, connections=32, per_address=16))
+        self.health_port: int | None = None  # that probes are answered on. None: on none
         self._running: asyncio.Task[None] | None = None
 
     # -- from outside -------------------------------------------------------------------------------------------------
 
     async def start(self) -> int:
         """Listen and begin; the port. Raises OSError."""
-        port = await self._server.start(self._settings.host, self._settings.port)
+        settings = self._settings
+        port = await self._server.start(settings.host, settings.port)
+        if settings.health_port is not None:
+            self.health_port = await self._probes.start(settings.health_host, settings.health_port)
         self.look_around()
         self._running = asyncio.create_task(self._run(), name="monitor")
-        log.info("monitor listens", extra={"node": self._settings.node, "port": port})
+        log.info("monitor listens", extra={"node": settings.node, "port": port, "health_port": self.health_port})
         return port
 
     async def stop(self) -> None:
         """Take no more, send what is left if the scheduler takes it quickly, and end."""
         await self._server.stop()
+        await self._probes.stop()
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -182,6 +200,7 @@ class Monitor:
         self.forwarding.measured(load)
 
     async def expire(self) -> None:
+        self._told_tokens.refresh()
         for pod in self.windows.expire(
             self._clock(),
             silent_after_s=self._settings.silent_after_s,

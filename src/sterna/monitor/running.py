@@ -30,7 +30,7 @@ async def run_monitor(settings: Settings, *, scheduler: str, token_file: Path) -
             value=f"{token_file} with a token of {len(short[0])} characters",
             expected=f"at least {SECRET_BYTES_MIN}",
         )
-    monitor = Monitor(settings, secrets=tokens.lines, deliver=by_http(url, tokens.first))
+    monitor = Monitor(settings, secrets=tokens.lines, deliver=by_http(url, tokens.first), is_told=True)
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for sign in (signal.SIGTERM, signal.SIGINT):

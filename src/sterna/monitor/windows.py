@@ -2,6 +2,10 @@
 
 Plain memory with bounds and no clock of its own. A pod that falls silent loses its window, and keeps the last
 evaluation and the number of its last report: a program that evaluates once in ten minutes is slow, not new.
+
+A pod is remembered once for each job that spoke for it. Jobs that had the same name one after another have pods of the
+same names, and a process of the earlier one that lives on, or whoever kept its token, must not touch what the present
+one said. Which of them is the present one the scheduler knows.
 """
 
 from collections import OrderedDict, deque
@@ -17,16 +21,20 @@ PODS_MAX = 1024
 class Record:
     """One pod."""
 
-    __slots__ = ("evaluation", "heard_s", "job_uid", "last_seq", "pending", "silent", "usage", "usage_sent", "window")
+    __slots__ = (
+        *("evaluation", "heard_s", "last_seq", "pending", "refusal", "refused", "silent"),
+        *("usage", "usage_sent", "window"),
+    )
 
-    def __init__(self, window: int, job_uid: str, now_s: float) -> None:
-        self.job_uid = job_uid
+    def __init__(self, window: int, now_s: float) -> None:
         self.window: deque[Report] = deque(maxlen=window)
         self.evaluation: Report | None = None  # the latest that has a value
         self.last_seq = 0
         self.pending = 0  # so many at the end of the window are unsent
         self.usage: Report | None = None
         self.usage_sent = True
+        self.refused = 0  # reports that the scheduler will never take
+        self.refusal = ""  # why, the latest time
         self.heard_s = now_s
         self.silent = False
 
@@ -43,37 +51,56 @@ class Record:
         """Up to this number."""
         self.pending = sum(1 for _ in takewhile(lambda report: report.seq > seq, reversed(self.window)))
 
+    def drop(self, report: Report) -> None:
+        """It will never be taken."""
+        kept = [other for other in self.window if other is not report]
+        if len(kept) < len(self.window):
+            unsent = list(islice(self.window, len(self.window) - self.pending, None))
+            self.pending -= any(other is report for other in unsent)
+            self.window = deque(kept, maxlen=self.window.maxlen)
+        if self.usage is report:
+            self.usage_sent = True
+        if self.evaluation is report:
+            self.evaluation = next((other for other in reversed(kept) if other.value is not None), None)
+
+
+Key = tuple[str, str]  # namespace/name of a pod, and uid of the job whose token spoke for it. "": the monitor's own
+
 
 class Windows:
     def __init__(self, *, window: int = WINDOW, pods_max: int = PODS_MAX) -> None:
         self._window = window
         self._pods_max = pods_max
-        self._records: OrderedDict[str, Record] = OrderedDict()  # longest unheard first
-        self._dirty: dict[str, None] = {}  # pods with something unsent, in the order in which they got it
+        self._records: OrderedDict[Key, Record] = OrderedDict()  # longest unheard first
+        self._dirty: dict[Key, None] = {}  # with something unsent, in the order in which they got it
         self.waiting = 0  # reports taken since the last batch was put together: a measure of haste, not of size
         self.lost = 0  # fell out of a full window before they were sent
+        self.refused = 0  # the scheduler will never take them
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def __contains__(self, pod: str) -> bool:
-        return pod in self._records
+    def __contains__(self, key: Key) -> bool:
+        return key in self._records
 
-    def items(self) -> Iterable[tuple[str, Record]]:
+    def items(self) -> Iterable[tuple[Key, Record]]:
         return self._records.items()
 
-    def last_seq(self, pod: str) -> int:
-        record = self._records.get(pod)
+    def last_seq(self, pod: str, job_uid: str = "") -> int:
+        record = self._records.get((pod, job_uid))
         return 0 if record is None else record.last_seq
 
     def take(self, report: Report, now_s: float) -> bool:
         """Remember it. False: its number was seen before."""
-        record = self._records.get(report.pod)
-        if record is None or (report.job_uid and record.job_uid and report.job_uid != record.job_uid):
-            record = self._new(report, now_s)  # another job under the same name starts with nothing
+        key = _key(report)
+        record = self._records.get(key)
+        if record is None:
+            record = self._new(key, now_s)
         elif report.seq <= record.last_seq:
             return False
-        self._heard(report, record, now_s)
+        record.heard_s = now_s
+        record.silent = False
+        self._records.move_to_end(key)
         record.last_seq = report.seq
         window = record.window
         if record.pending == window.maxlen:
@@ -83,25 +110,26 @@ class Windows:
         window.append(report)
         if report.value is not None:
             record.evaluation = report
-        self._dirty[report.pod] = None
+        self._dirty[key] = None
         self.waiting += 1
         return True
 
     def measured(self, report: Report, now_s: float) -> None:
         """What a pod uses now. It does not count as being heard: a worker that hangs uses memory, too."""
-        record = self._records.get(report.pod) or self._new(report, now_s)
+        key = _key(report)
+        record = self._records.get(key) or self._new(key, now_s)
         record.usage, record.usage_sent = report, False
-        self._dirty[report.pod] = None
+        self._dirty[key] = None
 
     def expire(self, now_s: float, *, silent_after_s: float, forget_after_s: float) -> list[str]:
         """Drop the windows of those unheard for so long, and all of those unheard for much longer: the newly silent."""
         silent = []
-        for pod in list(self._records):
-            record = self._records[pod]
+        for key in list(self._records):
+            record = self._records[key]
             if now_s - record.heard_s < silent_after_s:
                 break  # those behind were heard later
             if now_s - record.heard_s >= forget_after_s:
-                self.forget(pod)
+                self._forget(key)
             elif record.last_seq and not record.silent:
                 record.silent = True
                 kept = record.evaluation
@@ -110,66 +138,76 @@ class Windows:
                 record.pending = int(unsent)
                 if kept is not None:
                     record.window.append(kept)
-                silent.append(pod)
+                silent.append(key[0])
         return silent
 
     def gone(self, pod: str) -> None:
         """It uses nothing any more. What it reported is still worth sending."""
-        record = self._records.get(pod)
-        if record is not None:
+        for key in [key for key in self._records if key[0] == pod]:
+            record = self._records[key]
             record.usage, record.usage_sent = None, True
             if record.last_seq == 0:
-                self.forget(pod)
-
-    def forget(self, pod: str) -> None:
-        self._records.pop(pod, None)
-        self._dirty.pop(pod, None)
+                self._forget(key)
 
     def unsent(self, most: int = REPORTS_MAX) -> list[Report]:
         """What the scheduler does not have yet, oldest first for each pod."""
         self.waiting = 0
         reports: list[Report] = []
-        for pod in self._dirty:
-            reports.extend(islice(self._records[pod].to_send(), most - len(reports)))
+        for key in self._dirty:
+            reports.extend(islice(self._records[key].to_send(), most - len(reports)))
             if len(reports) >= most:
                 break
         return reports
 
     def sent(self, reports: Iterable[Report]) -> None:
-        """The scheduler has these, or will never take them."""
-        newest: dict[str, int] = {}
+        """The scheduler has these."""
+        newest: dict[Key, int] = {}
         for report in reports:
-            record = self._records.get(report.pod)
+            key = _key(report)
+            record = self._records.get(key)
             if record is not None and report.seq:
-                newest[report.pod] = report.seq
+                newest[key] = report.seq
             elif record is not None and record.usage is report:  # else there is a newer one meanwhile
-                newest.setdefault(report.pod, 0)
+                newest.setdefault(key, 0)
                 record.usage_sent = True
-        for pod, seq in newest.items():
-            record = self._records[pod]
+        for key, seq in newest.items():
+            record = self._records[key]
             if seq:
                 record.sent(seq)
             if not record.unsent:
-                self._dirty.pop(pod, None)
+                self._dirty.pop(key, None)
+
+    def refuse(self, report: Report, why: str) -> None:
+        """The scheduler will never take this one: it is dropped, and counted for whoever asks."""
+        self.refused += 1
+        key = _key(report)
+        record = self._records.get(key)
+        if record is None:
+            return
+        record.drop(report)
+        record.refused += 1
+        record.refusal = why
+        if not record.unsent:
+            self._dirty.pop(key, None)
 
     def all_unsent(self) -> None:
         """Another scheduler listens now: it knows nothing of what was sent."""
-        for pod, record in self._records.items():
+        for key, record in self._records.items():
             record.pending = len(record.window)
             record.usage_sent = record.usage is None
             if record.window or record.usage is not None:
-                self._dirty[pod] = None
+                self._dirty[key] = None
 
-    def _new(self, report: Report, now_s: float) -> Record:
-        self.forget(report.pod)
+    def _new(self, key: Key, now_s: float) -> Record:
         while len(self._records) >= self._pods_max:
-            self.forget(next(iter(self._records)))  # whoever was not heard for longest
-        record = self._records[report.pod] = Record(self._window, report.job_uid, now_s)
+            self._forget(next(iter(self._records)))  # whoever was not heard for longest
+        record = self._records[key] = Record(self._window, now_s)
         return record
 
-    def _heard(self, report: Report, record: Record, now_s: float) -> None:
-        record.heard_s = now_s
-        record.silent = False
-        if report.job_uid:
-            record.job_uid = report.job_uid
-        self._records.move_to_end(report.pod)
+    def _forget(self, key: Key) -> None:
+        self._records.pop(key, None)
+        self._dirty.pop(key, None)
+
+
+def _key(report: Report) -> Key:
+    return (report.pod, report.job_uid)

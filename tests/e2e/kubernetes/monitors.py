@@ -20,13 +20,14 @@ PORT = 8081
 
 
 class Monitors:
-    def __init__(self, stage: Stage, *, door: str, secret: str) -> None:
-        """`door`: where the operator is, as a node sees it."""
+    def __init__(self, stage: Stage, *, door: str) -> None:
+        """`door`: where the operator is, as a node sees it. Monitors are known there by their account's tokens."""
         self._stage = stage
         bodies = objects(render({"monitor.enabled": True, "monitor.logs": True, "monitor.port": PORT}))
         self._spec: Body = the_only(bodies, "DaemonSet")["spec"]["template"]["spec"]
-        token = {"metadata": {"name": "sterna-token"}, "stringData": {"token": secret}}
-        stage.api.create(f"/api/v1/namespaces/{stage.namespace}/secrets", token)
+        name = self._spec["serviceAccountName"]
+        stage.api.create(f"/api/v1/namespaces/{stage.namespace}/serviceaccounts", {"metadata": {"name": name}})
+        self.account = f"{stage.namespace}/{name}"
         host = host_mounts()
         (container,) = self._spec["containers"]
         args = [f"--scheduler={door}" if arg.startswith("--scheduler=") else arg for arg in container["args"]]

@@ -40,8 +40,9 @@ def test_a_converged_job_is_moved_trains_on_where_it_stopped_and_the_other_gets_
     token = stage.shared / "token"
     token.write_text(secret)
     door = ("--door-address", "0.0.0.0", "--door-port", str(port), "--token-file", str(token))
-    options = (*door, "--monitor-port", str(PORT), "--rebalance", "specon", "--rebalance-set", "specon.round-s=1")
-    monitors = Monitors(stage, door=f"http://{stage.cluster.address}:{port}", secret=secret)
+    monitors = Monitors(stage, door=f"http://{stage.cluster.address}:{port}")
+    known = ("--monitor-port", str(PORT), "--monitor-account", monitors.account)
+    options = (*door, *known, "--rebalance", "specon", "--rebalance-set", "specon.round-s=1")
     monitors.start(home, other)
     stage.start_operator(*options)
     stage.put(job(stage, "keen", "absolute"))

@@ -1,9 +1,12 @@
 """From the manifest's words to what is executed."""
 
+import tracemalloc
+
 import pytest
 
 from sterna.engines.contracts import launch_of, pod_fields
-from sterna.engines.contracts.launching import expanded
+from sterna.engines.contracts.launching import LAUNCH_BYTES_MAX, WORD_BYTES_MAX, expanded
+from sterna.model.errors import InvalidRequest
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, Program
 from tests.engines.contracts.jobs import job, worker
@@ -21,10 +24,58 @@ from tests.engines.contracts.jobs import job, worker
         pytest.param("$(A", "$(A", id="a name without end"),
         pytest.param("$(date)", "$(date)", id="a command of the shell"),
         pytest.param("$()", "$()", id="the empty name"),
+        pytest.param("$(B)", "$(A)", id="what was filled in is not looked at again"),
+        pytest.param("$(A) $(A $$ $$(A $$$", "1 $(A $ $(A $$", id="names without end after the last one that has one"),
     ],
 )
 def test_names_are_filled_in_as_kubernetes_does(text, expected):
-    assert expanded(text, {"A": "1"}) == expected
+    assert expanded(text, {"A": "1", "B": "$(A)"}) == expected
+
+
+def doubling(times: int, seed: str = "x" * 64) -> tuple[tuple[str, str], ...]:
+    return (("V0", seed), *((f"V{number + 1}", f"$(V{number})$(V{number})") for number in range(times)))
+
+
+WIDE = (("A", "x" * 60_000),)
+
+
+@pytest.mark.parametrize(
+    ("program", "field"),
+    [
+        pytest.param(Program(argv=("train",), env=doubling(23)), "env V11", id="variables that double"),
+        pytest.param(Program(argv=("train",), env=(*WIDE, ("B", "$(A)" * 10_000))), "env B", id="many times in one"),
+        pytest.param(Program(argv=("train", "$(A)" * 10_000), env=WIDE), "command[1]", id="many times in a word"),
+        pytest.param(Program(argv=("train", *["$(A)"] * 4000), env=WIDE), "command[17]", id="in very many words"),
+        pytest.param(
+            Program(argv=("train",), env=(*WIDE, *((f"B{number}", "$(A)") for number in range(999)))),
+            "env B16",
+            id="in very many variables",
+        ),
+        pytest.param(Program(argv=("train", "x" * 2**17)), "command[1]", id="a word that was too long as written"),
+        pytest.param(Program(argv=("train", "ä" * 2**16)), "command[1]", id="bytes are counted, not letters"),
+        pytest.param(Program(argv=("train", "$(" * 2**19)), "command[1]", id="names that never end"),
+    ],
+)
+def test_what_is_filled_in_is_bounded(program, field):
+    """... by naming the field, and before it is made: the check itself stays small."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest) as refused:
+            launch_of(program, given={}, fields={}, where="job default/a: worker")
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refused.value.field == f"job default/a: worker: {field}"
+    assert "bytes" in refused.value.expected
+    assert peak_bytes < 8 * LAUNCH_BYTES_MAX
+    assert len(str(refused.value)) < 400
+
+
+def test_the_longest_that_linux_takes_is_taken():
+    longest = "x" * WORD_BYTES_MAX
+    assert launch_of(Program(argv=("train", longest)), given={}, fields={}).argv[1] == longest
+    named = Program(argv=("train",), env=(("A", longest[2:]),))
+    assert launch_of(named, given={}, fields={}).env == {"A": longest[2:]}
 
 
 def test_later_variables_may_use_earlier_ones_and_the_engines():

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sterna.engines.door import Answer, Door, FoundPod
+from sterna.engines.door import Answer, Door, FoundPod, Taken
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, Role, Worker
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
-from sterna.protocol.reports import Batch
+from sterna.protocol.reports import Batch, Refusal
+from sterna.protocol.tokens import TokenOwner
 from tests.worlds import GIB, cluster, job, node
 
 SECRET = "an-installation-s-own-secret"
@@ -31,9 +32,11 @@ class Rooms:
         self.facts: dict[str, FoundPod] = {}  # what is known of a worker beside where it is, by its pod's name
         self.asked: list[tuple[str, str]] = []  # pod's uid, target
         self.batches: list[Batch] = []
+        self.bound: list[bool] = []  # of each batch: may its sender speak for its own node only?
         self.strangers: list[FoundPod] = []  # that are in no job of the snapshot
         self.trouble: Exception | None = None  # what asking for a move meets
         self.away = ""
+        self.odd = ""  # reports of this pod make it stumble
         self.time_s = 1000.0
         self.instance = "first"
 
@@ -65,12 +68,19 @@ class Rooms:
         self.asked.append((pod.uid, to))
         return True
 
-    def take_reports(self, batch: Batch) -> int:
+    def take_reports(self, batch: Batch, *, only_here: bool = False) -> Taken:
         self.batches.append(batch)
-        return sum(report.pod == "default/job1-worker-0" for report in batch.reports)
+        self.bound.append(only_here)
+        odd = [Refusal(place, it.pod, "odd") for place, it in enumerate(batch.reports) if it.pod == self.odd]
+        known = sum(report.pod == "default/job1-worker-0" for report in batch.reports)
+        return Taken(known - len(odd), tuple(odd))
 
     def follow(self, node: str) -> Mapping[str, str]:
         return {"default/job1-worker-0": "loss=(.*)"} if node == "n1" else {}
+
+    def tenants(self, node: str) -> list[TokenOwner]:
+        jobs = [job for job in self.jobs if any(worker.node == node for worker in job.workers)]
+        return [TokenOwner("default", str(job.id), f"uid-{job.id}") for job in jobs]
 
     def know(self, pod: str, **facts: Any) -> None:
         found = dict(self.pods())[pod]

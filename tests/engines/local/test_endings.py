@@ -17,6 +17,8 @@ COMPLETED, FAILED, LOST = ExitKind.COMPLETED, ExitKind.FAILED, ExitKind.LOST
 TWO = (place(0), place(1))
 PS = workload(Contract.PARAMETER_SERVER, roles=(Role.PS,))
 SERVER = place(0, role=Role.PS)
+GOES: dict[str, Any] = {"state": WorkerState.LEAVING}
+TERM: dict[str, Any] = {"term_s": 1.0}
 CHIEF = workload(Contract.PARAMETER_SERVER, roles=(Role.PS, Role.CHIEF))
 
 
@@ -227,25 +229,21 @@ def test_a_job_that_was_active_for_too_long_fails():
 
 
 @pytest.mark.parametrize(
-    ("code", "row", "said", "kind"),
+    ("code", "row", "stopped", "said", "kind"),
     [
-        pytest.param(0, {}, None, ExitKind.COMPLETED, id="it ended by itself"),
-        pytest.param(1, {}, None, ExitKind.FAILED, id="it failed by itself"),
-        pytest.param(None, {}, Said.TRAINING, ExitKind.FAILED, id="somebody killed it"),
-        pytest.param(1, {"state": WorkerState.LEAVING}, None, ExitKind.STOPPED, id="who is told to go cannot fail"),
-        pytest.param(
-            0, {"state": WorkerState.LEAVING, "term_s": 1.0}, None, ExitKind.STOPPED, id="it took SIGTERM for the end"
-        ),
-        pytest.param(0, {"state": WorkerState.LEAVING}, Said.COMMITTED, ExitKind.STOPPED, id="it obeyed and left"),
-        pytest.param(
-            0, {"state": WorkerState.LEAVING}, Said.FINISHED, ExitKind.COMPLETED, id="it was through before it obeyed"
-        ),
-        pytest.param(
-            0, {"state": WorkerState.LEAVING}, None, ExitKind.COMPLETED, id="it was through before SIGTERM came"
-        ),
+        pytest.param(0, {}, False, None, ExitKind.COMPLETED, id="it ended by itself"),
+        pytest.param(1, {}, False, None, ExitKind.FAILED, id="it failed by itself"),
+        pytest.param(None, {}, False, Said.TRAINING, ExitKind.FAILED, id="somebody killed it"),
+        pytest.param(1, GOES, False, None, ExitKind.STOPPED, id="who is told to go cannot fail"),
+        pytest.param(0, GOES | TERM, True, None, ExitKind.STOPPED, id="it took SIGTERM for the end"),
+        pytest.param(0, GOES, False, Said.COMMITTED, ExitKind.STOPPED, id="it obeyed and left"),
+        pytest.param(0, GOES, False, Said.FINISHED, ExitKind.COMPLETED, id="it was through before it obeyed"),
+        pytest.param(0, GOES, False, None, ExitKind.COMPLETED, id="it was through before SIGTERM was meant"),
+        pytest.param(0, GOES | TERM, False, None, ExitKind.COMPLETED, id="it was through before SIGTERM came"),
     ],
 )
-def test_how_a_process_ended(code, row, said, kind):
+def test_how_a_process_ended(code, row, stopped, said, kind):
     found = process(0, **row).row
     ack = found.order_seq if said is Said.COMMITTED else 0
-    assert exit_kind(found, code=code, status=None if said is None else status(said, ack=ack)) is kind
+    last = None if said is None else status(said, ack=ack)
+    assert exit_kind(found, code=code, stopped=stopped, status=last) is kind

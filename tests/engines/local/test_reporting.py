@@ -11,6 +11,7 @@ from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
 from sterna.policies.registry import policy
 from sterna.protocol.reports import Batch, Report
+from sterna.protocol.tokens import TokenOwner
 from tests.engines.local.lab import Lab, config, fresh_home, lab, manifest, running, swept
 
 SECRET = "a secret of an installation, long enough"
@@ -169,14 +170,35 @@ def test_reports_count_once_and_only_for_jobs_that_are_here():
             uid = (await engine.job("a"))["uid"]
             names = ["default/a", "default/a-worker-0", f"default/{worker['name']}"]
             first = [report(pod, number, value=5.0 - number) for number, pod in enumerate(names, start=1)]
-            assert household.take_reports(Batch(tuple(first))) == 3
-            assert household.take_reports(Batch(tuple(first))) == 0, "told again"
+            assert household.take_reports(Batch(tuple(first))).new == 3
+            assert household.take_reports(Batch(tuple(first))).new == 0, "told again"
             strangers = ("default/b", "other/a", "default/a-worker-x", "default/a-ps-0")
-            assert household.take_reports(Batch(tuple(report(pod, 9, value=1.0) for pod in strangers))) == 0
-            assert household.take_reports(Batch((report("default/a", 10, value=1.0, job_uid="another"),))) == 0
-            assert household.take_reports(Batch((report("default/a", 10, value=1.5, job_uid=uid),))) == 1
+            assert household.take_reports(Batch(tuple(report(pod, 9, value=1.0) for pod in strangers))).new == 0
+            assert household.take_reports(Batch((report("default/a", 10, value=1.0, job_uid="another"),))).new == 0
+            assert household.take_reports(Batch((report("default/a", 10, value=1.5, job_uid=uid),))).new == 1
             growth = (await engine.job("a"))["growth"]
             assert (growth["metric"], growth["value"], growth["evaluations"]) == ("value", 1.5, 4)
+
+    asyncio.run(story())
+
+
+def test_s1_who_speaks_for_one_node_is_heard_about_jobs_on_it_and_told_of_their_tokens():
+    async def story() -> None:
+        async with lab(nodes=2, gpus=1) as engine:
+            for name in ("a", "b"):
+                await engine.submit(manifest(name, ["sleep", "600"], workers=(1, 1)))
+                await engine.until_workers(name, 1)
+            homes = {name: (await engine.job(name))["workerDetails"][0]["node"] for name in ("a", "b")}
+            assert homes["a"] != homes["b"]
+            household = engine.scheduler.household
+            for number, (name, node) in enumerate(homes.items(), start=1):
+                said = tuple(report(f"default/{job}", number, value=1.0) for job in homes)
+                assert household.take_reports(Batch(said, node=node), only_here=True).new == 1
+                uid = (await engine.job(name))["uid"]
+                assert [*household.tenants(node)] == [TokenOwner("default", name, uid)]
+            everybody = tuple(report(f"default/{job}", 9, value=1.0) for job in homes)
+            assert household.take_reports(Batch(everybody, node="nowhere"), only_here=True).new == 0
+            assert household.take_reports(Batch(everybody, node="nowhere")).new == 2
 
     asyncio.run(story())
 

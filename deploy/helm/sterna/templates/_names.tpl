@@ -46,7 +46,11 @@ app.kubernetes.io/component: monitor
 {{- default .Release.Namespace .Values.monitor.namespace -}}
 {{- end }}
 
-{{/* The installation's secret, as a file that only its reader may read. */}}
+{{- define "sterna.monitor.account" -}}
+{{- include "sterna.fullname" . }}-monitor
+{{- end }}
+
+{{/* The operator's installation secret, or a monitor's own token: where `--token-file` looks. */}}
 {{- define "sterna.tokenMount" -}}
 - name: token
   mountPath: /var/run/secrets/sterna

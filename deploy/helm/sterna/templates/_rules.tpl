@@ -11,13 +11,33 @@ from them.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+{{- if and .Values.watchNamespaces .Values.seeAllPods }}
+# pods of namespaces that are not its own to look after take room on the nodes (seeAllPods)
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+{{- end }}
+{{- if .Values.monitor.enabled }}
+# have the API server say whose token a monitor comes with; none of ours is on the nodes (monitor)
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+{{- end }}
+{{- end }}
+
+{{/* Of the namespace that monitors run in. */}}
+{{- define "sterna.rules.monitors" -}}
+# on which node the monitor's pod is whose token was reviewed (monitor)
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
 {{- end }}
 
 {{/* Of each namespace whose jobs it looks after. */}}
 {{- define "sterna.rules.jobs" -}}
 # jobs of the kinds it runs; a finished one is deleted when its ttlSecondsAfterFinished is over
 - apiGroups: [kubeflow.org]
-  resources: [tfjobs, pytorchjobs, mpijobs]
+  resources: [tfjobs, pytorchjobs{{ if .Values.mpiJobs }}, mpijobs{{ end }}]
   verbs: [get, list, watch, delete]
 # jobs of its own kind, the same
 - apiGroups: [sterna.dev]
@@ -35,7 +55,7 @@ from them.
 {{- end }}
 # where jobs stand: what is intended for them, conditions, counts
 - apiGroups: [kubeflow.org]
-  resources: [tfjobs/status, pytorchjobs/status, mpijobs/status]
+  resources: [tfjobs/status, pytorchjobs/status{{ if .Values.mpiJobs }}, mpijobs/status{{ end }}]
   verbs: [patch]
 # the same for its own kinds
 - apiGroups: [sterna.dev]
@@ -43,7 +63,7 @@ from them.
   verbs: [patch]
 # pods name their job as owner and hold up its deletion; clusters with OwnerReferencesPermissionEnforcement (OpenShift) ask for this
 - apiGroups: [kubeflow.org]
-  resources: [tfjobs/finalizers, pytorchjobs/finalizers, mpijobs/finalizers]
+  resources: [tfjobs/finalizers, pytorchjobs/finalizers{{ if .Values.mpiJobs }}, mpijobs/finalizers{{ end }}]
   verbs: [update]
 # the same for its own kind
 - apiGroups: [sterna.dev]
@@ -75,10 +95,12 @@ from them.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, delete]
-# host lists of MPIJobs
+{{- if .Values.mpiJobs }}
+# host lists of MPIJobs (mpiJobs)
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch, create, update]
+{{- end }}
 # say on the job what was done and why; one that is said again is counted
 - apiGroups: [""]
   resources: [events]
@@ -96,11 +118,16 @@ from them.
   resources: [leases]
   resourceNames: [sterna]
   verbs: [get, patch]
-# how to decide (sterna-config), and what is remembered and learned when there is nothing yet
+# how to decide, what a policy remembers, and what was learned of how fast jobs train
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [list, watch, create]
-# what a policy remembers, and what was learned of how fast jobs train
+  resourceNames: [sterna-config, sterna-memory, sterna-knowledge]
+  verbs: [list, watch]
+# the latter two, when there is nothing yet; what is to be made has no name that a rule could hold it to
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create]
+# the same two, when there is something
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [sterna-memory, sterna-knowledge]

@@ -6,7 +6,7 @@ An engine implements `Household` and has `serve_door` open it. Everything that i
 from sterna.engines.door.answers import Answer
 from sterna.engines.door.cluster_info import cluster_info
 from sterna.engines.door.door import PORT, Door
-from sterna.engines.door.household import FoundPod, Household
+from sterna.engines.door.household import FoundPod, Household, Taken
 from sterna.engines.door.serving import secrets_in, serve_door
 
-__all__ = ["PORT", "Answer", "Door", "FoundPod", "Household", "cluster_info", "secrets_in", "serve_door"]
+__all__ = ["PORT", "Answer", "Door", "FoundPod", "Household", "Taken", "cluster_info", "secrets_in", "serve_door"]

@@ -13,6 +13,7 @@ _STANDBY_RETRY_S = 2.0
 _TITLES = {
     400: "Malformed request",
     401: "Not authorised",
+    403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
     409: "Conflict",

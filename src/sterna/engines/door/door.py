@@ -4,21 +4,29 @@
     GET  /cluster-info                               what nodes offer and what is left of it
     POST /reports       a batch of protocol.reports  how workers train; answers who took it
 
-All need the installation's secret as a bearer token. Serving them is `serving.py`.
+All need a bearer token: the installation's secret, or for reports that of the node's monitor, which speaks for its own
+node and may do nothing else. Serving them is `serving.py`.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from sterna.engines.door import answers
-from sterna.engines.door.answers import INTERNAL, Answer, Problem, problem_of, unavailable
+from sterna.engines.door.answers import INTERNAL, Answer, Problem, problem_of, shown, unavailable
 from sterna.engines.door.cluster_info import cluster_info
-from sterna.engines.door.household import Household
+from sterna.engines.door.household import Household, Taken
 from sterna.engines.door.moves import read_request, require_movable, target_of, the_one_meant
 from sterna.model.errors import SternaError
 from sterna.protocol import reports
 from sterna.protocol.reports import BadReport, Batch
-from sterna.protocol.tokens import owner_of
+from sterna.protocol.tokens import (
+    SECRET_BYTES_MIN,
+    TokenOwner,
+    digest_of,
+    job_token,
+    owner_of,
+    token_in,
+)
 
 log = logging.getLogger(__name__)
 
@@ -27,41 +35,64 @@ REQUEST_BYTES_MAX = 4096  # of a wish to move something; reports have limits of 
 REPORTS_BYTES_MAX = 1 << 20
 OUTCOME = "sterna-outcome"  # header of an `Ok`: asked, duplicate or ignored
 
+Vouch = Callable[[str], Awaitable[str | None]]
+
 
 class Door:
-    """`secrets` are the installation's, asked for each time, so that they can be replaced while it is open."""
+    """`secrets` are the installation's, asked for each time, so that they can be replaced while it is open.
 
-    def __init__(self, household: Household, secrets: Callable[[], Sequence[str]]) -> None:
+    `vouch` says on which node the monitor is whose token this is, where somebody else than us gives them tokens; None:
+    it is no monitor's.
+    """
+
+    def __init__(
+        self, household: Household, secrets: Callable[[], Sequence[str]], *, vouch: Vouch | None = None
+    ) -> None:
         self._household = household
         self._secrets = secrets
+        self._vouch = vouch
 
     async def answer(self, method: str, path: str, *, authorization: str | None, body: bytes = b"") -> Answer:
         """Never raises, whatever is asked."""
         try:
-            self._require_known(authorization)
-            return await self._route(method, path.partition("?")[0], body)
+            caller = await self._caller(token_in(authorization or ""))
+            return await self._route(caller, method, path.partition("?")[0], body)
         except SternaError as error:
             return problem_of(error).answer
         except Exception:  # the boundary of a request: whoever asks for something odd must not end the scheduler
             log.exception("a request could not be answered", extra={"path": path[:80]})
             return INTERNAL.answer
 
-    def _require_known(self, authorization: str | None) -> None:
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            raise Problem(401, "unauthorised", "a bearer token is needed: the installation's secret")
-        owners = [owner_of(token.strip(), secret) for secret in self._secrets()]  # all of them: none ends it sooner
-        if not any(owner is not None and owner.is_installation for owner in owners):
-            raise Problem(401, "unauthorised", "the token is not this installation's")
+    async def objection(self, authorization: str | None) -> Answer | None:
+        """What whoever may not come in is told, before anything else of the request is read. None: may come in."""
+        try:
+            await self._caller(token_in(authorization or ""))
+        except SternaError as error:
+            return problem_of(error).answer
+        return None
 
-    async def _route(self, method: str, path: str, body: bytes) -> Answer:
+    async def _caller(self, token: str) -> TokenOwner:
+        """The installation, or a node. `Problem` 401: neither."""
+        if not token:
+            raise Problem(401, "unauthorised", "a bearer token is needed: the installation's secret, or a monitor's")
+        owners = [owner_of(token, secret) for secret in self._secrets()]  # all of them: none ends it sooner
+        known = next((owner for owner in owners if owner is not None and not owner.job), None)
+        if known is None and self._vouch is not None and (node := await self._vouch(token)):
+            known = TokenOwner(node=node)
+        if known is None:
+            raise Problem(401, "unauthorised", "the token is not this installation's")
+        return known
+
+    async def _route(self, caller: TokenOwner, method: str, path: str, body: bytes) -> Answer:
+        if caller.node and path != "/reports":
+            raise Problem(403, "forbidden", f"the monitor of {caller.node} may report what happens there, and no more")
         match method, path:
             case "POST", "/migrate":
                 return await self._migrate(body)
             case "GET", "/cluster-info":
                 return answers.as_json(cluster_info(self._household.snapshot(), self._household.limits()))
             case "POST", "/reports":
-                return self._reports(body)
+                return self._reports(body, caller)
             case _, "/migrate" | "/reports" | "/cluster-info":
                 raise Problem(405, "method", f"{path} is asked for by {'GET' if path == '/cluster-info' else 'POST'}")
         raise Problem(404, "not-found", "there are POST /migrate, GET /cluster-info and POST /reports")
@@ -87,7 +118,7 @@ class Door:
             log.info("a move was asked for", extra={"job": pod.job_id, "pod": pod.name, "to": to})
         return answers.plain("Ok", **{OUTCOME: "asked" if is_new else "duplicate"})
 
-    def _reports(self, body: bytes) -> Answer:
+    def _reports(self, body: bytes, caller: TokenOwner) -> Answer:
         household = self._household
         if len(body) > REPORTS_BYTES_MAX:
             raise Problem(413, "too-large", f"a batch has at most {REPORTS_BYTES_MAX} bytes")
@@ -95,12 +126,29 @@ class Door:
             batch = Batch.from_json(body)
         except BadReport as error:
             raise Problem(400, "invalid-request", str(error), field=error.field, expected=error.expected) from None
+        if caller.node and batch.node != caller.node:
+            detail = f"node: {shown(batch.node)}; the monitor of {caller.node} speaks for that node alone"
+            raise Problem(403, "forbidden", detail, field="node", expected=caller.node)
         self._require_presence()
         # Meant for another instance: once the monitor reads whom it speaks to it sends all that it has, oldest first.
         is_for_us = batch.instance in ("", household.instance)
-        taken = household.take_reports(batch) if is_for_us else 0
-        said = reports.Answer(household.instance, len(batch.reports) - taken, household.follow(batch.node))
+        taken = household.take_reports(batch, only_here=bool(caller.node)) if is_for_us else Taken(0)
+        refused = {refusal.place: refusal.why for refusal in batch.refused} if is_for_us else {}
+        for place, _, why in taken.refused:
+            refused[batch.places[place] if batch.places else place] = why
+        passed_over = len(batch.reports) - taken.new - len(taken.refused)
+        tokens = self._tokens(batch.node) if batch.asks_tokens else None
+        said = reports.Answer(household.instance, passed_over, household.follow(batch.node), refused, tokens)
         return Answer(200, said.to_json(), "application/json", {"cache-control": "no-store"})
+
+    def _tokens(self, node: str) -> dict[str, str]:
+        """What the monitor of this node knows the tokens of its jobs by: by digest, namespace/name/uid."""
+        secrets = [secret for secret in self._secrets() if len(secret) >= SECRET_BYTES_MIN]
+        return {
+            digest_of(job_token(secret, namespace=job.namespace, job=job.job, uid=job.uid)): "/".join(job[:3])
+            for job in self._household.tenants(node)
+            for secret in secrets
+        }
 
     def _require_presence(self) -> None:
         if why := self._household.absence():

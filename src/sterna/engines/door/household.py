@@ -4,14 +4,15 @@ An engine finds a pod by its name, takes a wish to move one, takes reports, and 
 in which words, is decided in front of it (`moves.py`), so that two engines cannot answer differently.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Worker
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
-from sterna.protocol.reports import Batch
+from sterna.protocol.reports import Batch, Refusal
+from sterna.protocol.tokens import TokenOwner
 
 
 class FoundPod(NamedTuple):
@@ -26,6 +27,13 @@ class FoundPod(NamedTuple):
     moves: int = 0  # how often this worker has been moved: counted by role and ordinal, for the job's whole life
     moved_s: float | None = None  # when it was last moved, or last asked to be. None: never
     asked: bool = False  # somebody asked already and the move is not over
+
+
+class Taken(NamedTuple):
+    """What became of a batch."""
+
+    new: int  # reports that were new and about somebody who is here
+    refused: tuple[Refusal, ...] = ()  # by their places in `Batch.reports`: none of these will ever be taken
 
 
 class Household(Protocol):
@@ -60,8 +68,14 @@ class Household(Protocol):
         """
         ...
 
-    def take_reports(self, batch: Batch) -> int:
-        """How many of them were new and about somebody who is here."""
+    def take_reports(self, batch: Batch, *, only_here: bool = False) -> Taken:
+        """Each report by itself: one that cannot be taken costs the others nothing. The job that it is about, and only
+        that one, is told, as it is of what was in the batch and is no report (`batch.refused`). `only_here`: the sender
+        may speak for no job but those on `batch.node`."""
+        ...
+
+    def tenants(self, node: str) -> Iterable[TokenOwner]:
+        """Jobs that have pods on this node."""
         ...
 
     def follow(self, node: str) -> Mapping[str, str]:

@@ -36,6 +36,7 @@ SERVICES = Resource("", "v1", "services", "Service")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
 EVENTS = Resource("", "v1", "events", "Event")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 TF_JOBS = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
 PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
@@ -135,13 +136,20 @@ class Api(Protocol):
     ) -> T: ...
 
     async def listing(
-        self, resource: Resource, *, namespace: str | None = None, labels: str = "", shape: type[T]
+        self, resource: Resource, *, namespace: str | None = None, labels: str = "", name: str = "", shape: type[T]
     ) -> Listing[T]:
-        """All of it, page by page."""
+        """All of it, page by page. `name`: only the one of this name, which needs no right to any other."""
         ...
 
     def watch(
-        self, resource: Resource, *, since: str, namespace: str | None = None, labels: str = "", shape: type[T]
+        self,
+        resource: Resource,
+        *,
+        since: str,
+        namespace: str | None = None,
+        labels: str = "",
+        name: str = "",
+        shape: type[T],
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Ends when the server ends it; `Gone` when it must be listed again. Leaving early? Close it (`aclosing`)."""
         ...

@@ -1,8 +1,9 @@
 """What is known of the cluster: one store for each kind of object, fed by watches.
 
-Pods of the watched namespaces are here whoever made them, since all of them take room; services, too, because users of
-these kinds know which labels ours have, and there is none that all of them share; config maps only as far as they are
-ours. An MPIJob has two versions and is watched through one of them. Nothing is decided here.
+Pods of the watched namespaces (of all, if that is wanted) are here whoever made them, since all of them take room;
+services, too, because users of these kinds know which labels ours have, and there is none that all of them share;
+config maps only as far as they are ours, and of the operator's own namespace the three that it knows by name. An MPIJob
+has two versions and is watched through one of them. Nothing is decided here.
 """
 
 import asyncio
@@ -37,8 +38,10 @@ from sterna.engines.kubernetes.objects import (
     ServiceObject,
     SharePodObject,
 )
-from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.options import CONFIG, KNOWLEDGE, MEMORY, OperatorConfig
+from sterna.engines.kubernetes.ownership import JobKey, job_key_of
 from sterna.engines.kubernetes.reflector import Reflector
+from sterna.engines.kubernetes.sharepods import shadow_of
 from sterna.engines.kubernetes.store import Store
 from sterna.model.errors import SternaError
 
@@ -52,9 +55,11 @@ ABSENT_S = 60.0  # a kind that the cluster does not have is asked for again this
 class Cache:
     def __init__(self, api: Api, config: OperatorConfig, clock: Clock) -> None:
         self.nodes: Store[NodeObject] = Store()
-        self.pods: Store[Pod] = Store({"job": _owner, "node": lambda pod: pod.spec.node_name or None})
-        self.services: Store[ServiceObject] = Store({"job": _owner})
-        self.config_maps: Store[ConfigMapObject] = Store({"job": _owner})
+        self.pods: Store[Pod] = Store(
+            {"job": _job, "node": lambda pod: pod.spec.node_name or None, "shadow": shadow_of}
+        )
+        self.services: Store[ServiceObject] = Store({"job": _job})
+        self.config_maps: Store[ConfigMapObject] = Store()
         self.jobs: dict[Resource, Store[JobObject]] = {kind: Store() for kinds in KINDS for kind in kinds}
         self.migrations: Store[MigrationObject] = Store()
         self.share_pods: Store[SharePodObject] = Store()  # empty unless the operator is told to look at them
@@ -63,7 +68,8 @@ class Cache:
         self._config = config
         self._clock = clock
         self._reflectors: list[Reflector[Any]] = []
-        self._kinds = (*KINDS, (MIGRATIONS,), *(((SHARE_PODS,),) if config.kubeshare else ()))
+        kinds = KINDS if config.mpi_jobs else tuple(kinds for kinds in KINDS if MPI_JOBS not in kinds)
+        self._kinds = (*kinds, (MIGRATIONS,), *(((SHARE_PODS,),) if config.kubeshare else ()))
         # By kind: is it known whether the cluster has it?
         self._asked = {kinds[0].kind: asyncio.Event() for kinds in self._kinds}
 
@@ -72,10 +78,12 @@ class Cache:
         config = self._config
         async with asyncio.TaskGroup() as group:
             self._reflect(group, NODES, self.nodes, NodeObject, [None])
-            self._reflect(group, PODS, self.pods, Pod, self._namespaces)
+            self._reflect(group, PODS, self.pods, Pod, [None] if config.see_all_pods else self._namespaces)
             self._reflect(group, SERVICES, self.services, ServiceObject, self._namespaces)
-            self._reflect(group, CONFIG_MAPS, self.config_maps, ConfigMapObject, self._namespaces, labels=OURS)
-            self._reflect(group, CONFIG_MAPS, self.own, ConfigMapObject, [config.namespace])
+            if config.mpi_jobs:  # nobody else has any
+                self._reflect(group, CONFIG_MAPS, self.config_maps, ConfigMapObject, self._namespaces, labels=OURS)
+            for name in (CONFIG, MEMORY, KNOWLEDGE):
+                self._reflect(group, CONFIG_MAPS, self.own, ConfigMapObject, [config.namespace], name=name)
             for versions in self._kinds:
                 group.create_task(self._follow(group, versions))
 
@@ -134,14 +142,22 @@ class Cache:
         namespaces: Sequence[str | None],
         *,
         labels: str = "",
+        name: str = "",
     ) -> None:
         for namespace in namespaces:
             reflector: Reflector[T] = Reflector(
-                self._api, resource, store, shape=shape, namespace=namespace, labels=labels, clock=self._clock
+                self._api,
+                resource,
+                store,
+                shape=shape,
+                namespace=namespace,
+                labels=labels,
+                name=name,
+                clock=self._clock,
             )
             self._reflectors.append(reflector)
             group.create_task(reflector.run())
 
 
-def _owner(found: KubeObject) -> str | None:
-    return found.metadata.controller_uid
+def _job(found: KubeObject) -> JobKey | None:
+    return job_key_of(found.metadata)

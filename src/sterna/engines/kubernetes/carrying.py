@@ -9,8 +9,11 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
+from sterna.engines.kubernetes.announcements import is_untidy, tidy_s
+from sterna.engines.kubernetes.announcing import Announcer
 from sterna.engines.kubernetes.api import Api, NotLeader, Unreachable, Urgency, WriteConflict
 from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.client.backoff import Backoff
@@ -18,7 +21,7 @@ from sterna.engines.kubernetes.events import JobEvent, Reason
 from sterna.engines.kubernetes.hands import Hands
 from sterna.engines.kubernetes.intentions import explained, takes_part
 from sterna.engines.kubernetes.jobs import JobView, MonitorAt, Options
-from sterna.engines.kubernetes.known import KnownJob
+from sterna.engines.kubernetes.known import KnownJob, status_of
 from sterna.engines.kubernetes.objects import JobObject
 from sterna.engines.kubernetes.options import OperatorConfig
 from sterna.engines.kubernetes.reconcile import Reconciled, reconcile
@@ -61,12 +64,14 @@ class Carrier:
         self._on_written = on_written
         self._monitor = monitor
         self._hands = Hands(api, cache)
+        self._announcer = Announcer(recorder, world.jobs, self._told)
         self._options = Options()
         self._dirty: dict[str, None] = {}
         self._carried: set[str] = set()
         self._turns: dict[str, _Turn] = {}  # of jobs that somebody is busy with
         self._timers: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
+        self._undone: set[str] = set()  # whose latest look did not come to its end, and is tried again
         self._unsure: dict[str, _Unsure] = {}  # by uid: what was written, or was not
         self._why: dict[str, Because] = {}  # why a job waits, as the latest decision said; by uid
         self._work = asyncio.Event()
@@ -78,6 +83,10 @@ class Carrier:
         self._dirty[uid] = None
         self._work.set()
 
+    def tell(self, job: KnownJob, event: JobEvent) -> None:
+        """Something happened to it that is no matter of its status."""
+        self._record(job, event)
+
     def tell_why(self, uid: str, because: Because) -> None:
         """A job that waits is told why, once: numbers change all the time, reasons do not."""
         known = self._why.get(uid)
@@ -87,7 +96,13 @@ class Carrier:
 
     @property
     def at_rest(self) -> bool:
-        return not self._dirty and not self._carried and not self._turns
+        """Is nobody being looked at, and did every latest look come to its end? One that failed is waited for."""
+        return not self._dirty and not self._carried and not self._turns and not self._undone
+
+    @property
+    def has_told_all(self) -> bool:
+        """Is every event recorded that a status speaks of?"""
+        return self._announcer.at_rest
 
     # -- what is intended ---------------------------------------------------------------------------------------------
 
@@ -121,8 +136,10 @@ class Carrier:
         )
         self._timers.clear()
         self._backoffs.clear()
+        self._undone.clear()
         self._unsure.clear()
         self._why.clear()
+        self._announcer.begin_term()
         for job in self._world.jobs:
             self.mark(job.uid)
         async with asyncio.TaskGroup() as group:
@@ -158,10 +175,12 @@ class Carrier:
 
     async def _carry(self, job: KnownJob) -> None:
         moment: float | None = None
+        self._undone.add(job.uid)
         try:
             async with self._turn(job.uid):
                 moment = await self._look(job)
             self._backoffs.pop(job.uid, None)
+            self._undone.discard(job.uid)
         except NotLeader:
             pass  # whoever leads now goes on
         except WriteConflict:
@@ -175,6 +194,8 @@ class Carrier:
         finally:
             self._carried.discard(job.uid)
             self._work.set()
+        if job.uid not in self._world.jobs.by_uid:
+            self._undone.discard(job.uid)  # it went while it was looked at, and is not tried again
         if moment is None:
             self._timers.pop(job.uid, None)
         else:
@@ -188,7 +209,7 @@ class Carrier:
         because = self._why.get(job.uid)
         if because is not None and not view.standing.seats and takes_part(view):
             view = view.but(explained(view, because))
-        view = view.but(self._world.lessons.noted(view))
+        view = replace(view.but(self._world.lessons.noted(view)), told=self._announcer.told(job.uid))
         done = reconcile(view, self._timeline.now(), self._options)
         await self._write(job, view, done, Urgency.PLACE if done.effects else Urgency.REPORT)
         if done.effects:
@@ -197,7 +218,10 @@ class Carrier:
                 self._record(job, event)
             if errors:
                 raise errors[0]
-        return done.wake_s
+        tidy = tidy_s(done.standing)
+        if tidy is None or tidy <= self._timeline.now():
+            return done.wake_s
+        return tidy if done.wake_s is None else min(tidy, done.wake_s)
 
     async def _write(self, job: KnownJob, view: JobView, done: Reconciled, urgency: Urgency) -> None:
         """Make it durable, and tell of it."""
@@ -218,7 +242,8 @@ class Carrier:
                 raise
             self._cache.jobs[job.resource].put(found)
         self._world.jobs.forget_vanished(job, view.vanished)
-        for event in done.events:
+        self._announcer.announce(job)  # what the status says is told, be it of this look or of one before a crash
+        for event in done.events if done.status is None else ():
             self._record(job, event)
         before, happenings = self._with_earlier(job, _Unsure(view.status.recorded, done.happenings))
         self._unsure.pop(job.uid, None)
@@ -260,9 +285,17 @@ class Carrier:
         severity = Severity.WARNING if event.warning else Severity.NORMAL
         self._recorder.record(about, reason=event.reason, message=event.message, severity=severity)
 
+    def _told(self, uid: str) -> None:
+        """Something that its status tells of is recorded: it can leave, with the next write or when it is old."""
+        job, now_s = self._world.jobs.by_uid.get(uid), self._timeline.now()
+        if job is not None and is_untidy(status_of(job.object).recorded, self._announcer.told(uid), now_s):
+            self.mark(uid)
+
     def _forget(self, uid: str) -> None:
+        self._announcer.forget(uid)
         self._timers.pop(uid, None)
         self._backoffs.pop(uid, None)
+        self._undone.discard(uid)
         self._unsure.pop(uid, None)
         self._why.pop(uid, None)
 

@@ -18,6 +18,7 @@ from sterna.engines.kubernetes.timeline import Timeline
 from sterna.engines.kubernetes.waiting import wait_for
 from sterna.engines.loop import CycleResult, try_cycle
 from sterna.engines.pacing import Happening, Pacer
+from sterna.engines.thinking import Thinker
 from sterna.journal.journal import Journal
 from sterna.model.errors import StaleView
 from sterna.model.plan import Decision
@@ -39,12 +40,14 @@ class Decider:
         rules: Callable[[], Rules],
         first: Callable[[], Awaitable[bool]] | None = None,
         on_considered: Callable[[Decision], None] = lambda _: None,
+        think: Thinker | None = None,
     ) -> None:
         """`first`: what goes before training, and is done before every cycle. False: it must be tried again.
 
         `on_considered` hears of decisions that rebalancers had a say in.
         """
         self.pacer = Pacer(rate_limit_s=rules().rate_limit_s)
+        self._think = think or Thinker()
         self.cycles = 0
         self.last_cycle_s: float | None = None  # None: there was none yet
         self.problem = ""  # why the latest cycle failed. Empty: it did not
@@ -110,7 +113,13 @@ class Decider:
             place = self._migrations.placing(finishing.placing(rules.place, finishing.begun(self._world)))
             self._engine.asked = self._migrations.asked
             result = await try_cycle(
-                self._engine, rules.size, place, self._journal, rules.settings, retry_after_s=self._config.retry_s
+                self._engine,
+                rules.size,
+                place,
+                self._journal,
+                rules.settings,
+                retry_after_s=self._config.retry_s,
+                think=self._think,
             )
         finally:
             self._busy = False

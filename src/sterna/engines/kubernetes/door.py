@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sterna.engines.door.household import FoundPod
+from sterna.engines.door.household import FoundPod, Taken
 from sterna.engines.kubernetes.api import MIGRATIONS, AlreadyExists, Api, Missing, WriteConflict
 from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.changes import MIGRATION
@@ -36,6 +36,7 @@ from sterna.model.quantities import effective_request
 from sterna.model.resources import NOTHING, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.protocol.reports import Batch
+from sterna.protocol.tokens import TokenOwner
 
 JOB_UID, WORKER = "sterna.dev/job-uid", "sterna.dev/worker"  # labels of Migrations that the door made
 LIMITS_S = 2.0  # sums over all pods are made at most this often: there may be a monitor on each of 500 nodes
@@ -93,8 +94,12 @@ class Reception:
             raise EngineUnavailable("the cluster is not known yet", retry_after_s=1.0)
         return self._look()
 
-    def take_reports(self, batch: Batch) -> int:
-        return self._reporting.take(batch)
+    def take_reports(self, batch: Batch, *, only_here: bool = False) -> Taken:
+        return self._reporting.take(batch, only_here=only_here)
+
+    def tenants(self, node: str) -> Iterable[TokenOwner]:
+        owners = map(self._world.jobs.owner_of, self._cache.pods.by("node", node))
+        return [TokenOwner(*key) for key in sorted({job.key for job in owners if job is not None})]
 
     def follow(self, node: str) -> Mapping[str, str]:
         return self._reporting.follow(node)
@@ -121,7 +126,7 @@ class Reception:
 
     def _known(self, pod: Pod) -> FoundPod | None:
         """None: it is nobody's whom we look after."""
-        job = self._world.jobs.by_uid.get(pod.metadata.controller_uid or "")
+        job = self._world.jobs.owner_of(pod)
         workload = None if job is None else self._world.jobs.view(job).workload
         place = None if workload is None else place_of(workload, pod.metadata.name)
         if job is None or place is None:
@@ -161,7 +166,7 @@ class Reception:
 
     def _holds(self, job: KnownJob, pod: FoundPod) -> bool:
         found = self._cache.pods.get(pod.name, pod.namespace)
-        return found is not None and found.metadata.uid == pod.uid and found.metadata.controller_uid == job.uid
+        return found is not None and found.metadata.uid == pod.uid and self._world.jobs.owner_of(found) is job
 
     async def _make(self, job: KnownJob, pod: FoundPod, name: str, to: NodeId) -> bool:
         """False: there is one."""

@@ -13,6 +13,7 @@ from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.carrying import Carrier
 from sterna.engines.kubernetes.intentions import given_up, grown, shrunk
 from sterna.engines.kubernetes.jobs import JobView
+from sterna.engines.kubernetes.known import KnownJob
 from sterna.engines.kubernetes.memory import memory_data, memory_of
 from sterna.engines.kubernetes.options import MEMORY, OperatorConfig
 from sterna.engines.kubernetes.own_maps import write_data
@@ -21,6 +22,7 @@ from sterna.engines.kubernetes.standing import Standing
 from sterna.engines.kubernetes.timeline import Timeline
 from sterna.model.errors import EngineRefused, EngineUnavailable, InvalidRequest, StaleView, SternaError
 from sterna.model.ids import JobId
+from sterna.model.jobs import Job
 from sterna.model.lifecycle import Phase
 from sterna.model.plan import Action, Decision, Grow, Held, Outcome, Shrink
 from sterna.model.snapshot import Snapshot
@@ -42,6 +44,8 @@ class KubernetesEngine:
         self.wake_s: float | None = None
         self.again_s: float | None = None  # an action did not hold: look again at this moment. None: all held
         self.asked: Mapping[JobId, str] = {}  # moves that somebody asked for, and the object that says so
+        self._seen: dict[JobId, str] = {}  # uids of the jobs that the decision under way is about
+        self._grows: dict[JobId, Grow] = {}  # what the decision under way has for a job after its shrink
         self._api = api
         self._cache = cache
         self._world = world
@@ -67,6 +71,7 @@ class KubernetesEngine:
     async def observe(self) -> Snapshot:
         self.again_s = None
         self.view = self._world.snapshot(self._timeline.now(), self.memory)
+        self._seen = self._world.owners()
         return self.view
 
     async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
@@ -76,6 +81,12 @@ class KubernetesEngine:
 
     async def remember(self, decision: Decision) -> None:
         self.decision = decision
+        self._grows = {
+            action.job_id: action
+            for step in reversed(decision.steps)  # of several the first
+            for action in reversed(step.actions)
+            if isinstance(action, Grow)
+        }
         self.wake_s = decision.wake_s
         if decision.memory != self.memory:
             await self._keep(decision.memory)
@@ -84,8 +95,13 @@ class KubernetesEngine:
 
     # -- what is intended ---------------------------------------------------------------------------------------------
 
+    def _owner(self, job_id: JobId) -> KnownJob | None:
+        """The very job that the decision is about: one that has its name by now is another one."""
+        job = self._world.owner(job_id)
+        return job if job is not None and self._seen.get(job_id, job.uid) == job.uid else None
+
     async def _take(self, action: Action) -> Outcome:
-        job = self._world.owner(action.job_id)
+        job = self._owner(action.job_id)
         if job is None:
             return self._not_held(action, Held.STALE, "the job is gone or has ended", 0.0)
         migration = self.asked.get(action.job_id, "")
@@ -93,7 +109,7 @@ class KubernetesEngine:
         def intention(view: JobView) -> Standing | None:
             now_s = self._timeline.now()
             if isinstance(action, Shrink):
-                return shrunk(view, action, self._growth_of(action.job_id), now_s, migration=migration)
+                return shrunk(view, action, self._grows.get(action.job_id), now_s, migration=migration)
             return grown(view, action, now_s, migration=migration)
 
         try:
@@ -123,14 +139,6 @@ class KubernetesEngine:
         log.info("action did not hold", extra={"job": action.job_id, "held": held.value, "why": message})
         return Outcome(action, held, message, after_s)
 
-    def _growth_of(self, job_id: JobId) -> Grow | None:
-        """What the decision under way has for this job after the shrink."""
-        for step in self.decision.steps if self.decision is not None else ():
-            for action in step.actions:
-                if isinstance(action, Grow) and action.job_id == job_id:
-                    return action
-        return None
-
     # -- what is remembered -------------------------------------------------------------------------------------------
 
     async def _keep(self, memory: PolicyMemory) -> None:
@@ -142,17 +150,27 @@ class KubernetesEngine:
         self.memory = memory
 
     async def _let_go_of_returns(self, decision: Decision) -> None:
-        """Jobs that let go of everything in order to come back, and that nothing is there for now."""
+        """Jobs that let go of everything in order to come back, and that nothing is there for now.
+
+        As the decision saw them: it says nothing about what has happened to a job since.
+        """
+        seen = () if self.view is None else self.view.jobs
         lost = [
             value.id
-            for value in self._world.values.values()
-            if value.phase is Phase.RESIZING and decision.layout.workers_of(value.id) == value.workers
+            for value in seen
+            if value.phase is Phase.RESIZING
+            and decision.layout.workers_of(value.id) == value.workers
+            and self._is_as(value)
         ]
         for job_id in lost:
             await self._give_up(job_id, decision.because_of(job_id))
 
+    def _is_as(self, value: Job) -> bool:
+        now = self._world.value(value.id)
+        return now is not None and now.phase is value.phase and now.workers == value.workers
+
     async def _give_up(self, job_id: JobId, because: Because) -> None:
-        job = self._world.owner(job_id)
+        job = self._owner(job_id)
         if job is None:
             return
         try:
@@ -169,6 +187,6 @@ class KubernetesEngine:
         for value in self.view.jobs:
             waits = value.wants_workers and not value.workers and not value.leaving
             if waits and not decision.layout.workers_of(value.id):
-                job = self._world.owner(value.id)
+                job = self._owner(value.id)
                 if job is not None:
                     self._carrier.tell_why(job.uid, reasons.of(value))

@@ -37,6 +37,8 @@ class Reason(StrEnum):
     EDIT_IGNORED = "EditIgnored"
     NO_CHECKPOINTS = "NoCheckpointDirectory"
     STATUS_UNREADABLE = "StatusUnreadable"
+    REPORT_REFUSED = "ReportRefused"
+    PATTERN_REFUSED = "LogPatternRefused"
     OPERATOR_PROBLEM = "OperatorProblem"
 
 

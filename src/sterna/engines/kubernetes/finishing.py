@@ -16,7 +16,8 @@ from sterna.model.layout import Layout
 from sterna.model.lifecycle import Phase
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
-from sterna.placement.rebalancing import with_move_finished
+from sterna.placement.moving import Moving
+from sterna.placement.rebalancing import finish_move
 from sterna.planner.decide import Placing
 
 
@@ -44,10 +45,10 @@ def placing(place: Placing, moves: Mapping[JobId, Change]) -> Placing:
         return place
 
     def placed(view: Snapshot, target: Target) -> Layout:
-        layout = place(view, target)
+        moving = Moving(view, place(view, target))
         for job_id, change in moves.items():
-            if job_id in view.by_id and job_id in layout.workers:
-                layout = with_move_finished(view, layout, job_id, change.after, why=change.why)
-        return layout
+            if job_id in view.by_id and job_id in moving.layout.workers:
+                finish_move(moving, job_id, change.after, why=change.why)
+        return moving.layout
 
     return placed

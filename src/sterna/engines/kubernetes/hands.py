@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import assert_never
 
+from sterna.engines.contracts.naming import JOB_LABELS
 from sterna.engines.kubernetes.api import (
     CONFIG_MAPS,
     PODS,
@@ -36,6 +37,7 @@ from sterna.engines.kubernetes.effects import (
 from sterna.engines.kubernetes.events import JobEvent, Reason
 from sterna.engines.kubernetes.known import KnownJob
 from sterna.engines.kubernetes.objects import ConfigMapObject, KubeObject, Pod, ServiceObject
+from sterna.engines.kubernetes.ownership import CONFIG_LABELS, job_key_of
 from sterna.engines.kubernetes.store import Store
 from sterna.model.errors import Conflict, SternaError
 
@@ -114,7 +116,7 @@ class Hands:
             return True
         except AlreadyExists:
             found = await self._api.get(resource, name, namespace=namespace, shape=shape, urgency=Urgency.PLACE)
-            if found.metadata.controller_uid != job.uid:
+            if not _is_of(found, job):
                 raise Conflict(f"{resource.kind} {namespace}/{name} is there and is not of this job") from None
             store.put(found)
             return False
@@ -154,6 +156,7 @@ class Hands:
         namespace, store = job.object.metadata.namespace, self._cache.config_maps
         if not effect.exists and await self._create(job, CONFIG_MAPS, store, ConfigMapObject, effect.name, effect.body):
             return True
+        known = store.get(effect.name, namespace)  # before: what the answer says is not about one that came since
         try:
             store.put(
                 await self._api.replace(
@@ -161,13 +164,18 @@ class Hands:
                 )
             )
         except Missing:
-            if (found := store.get(effect.name, namespace)) is not None:
-                store.forget(found)
+            if known is not None:
+                store.forget(known)
         return True
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         if after is None and before is not None:
             self._told_to_go.pop(before.metadata.uid, None)
+
+
+def _is_of(found: KubeObject, job: KnownJob) -> bool:
+    labels = CONFIG_LABELS if isinstance(found, ConfigMapObject) else JOB_LABELS
+    return job_key_of(found.metadata, labels) == job.key
 
 
 def _side_by_side(effects: Sequence[Effect]) -> Iterator[list[Effect]]:

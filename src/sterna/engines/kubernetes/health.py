@@ -8,10 +8,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-from aiohttp import web
+from sterna.httpd import Handler, HttpServer, Limits, Reply, json_reply
 
 log = logging.getLogger(__name__)
+
+_LIMITS = Limits(connections=64, per_address=16, body_bytes=1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,28 +31,25 @@ class Health:
 async def serve_health(health: Callable[[], Health], *, host: str, port: int, told: Callable[[int], None]) -> None:
     """Until cancelled. `told` hears the port that it listens on: 0 asks for any that is free."""
 
-    async def healthz(_: web.Request) -> web.Response:
-        return _answer(health(), well=health().alive)
+    def alive(_: object) -> Reply:
+        return _answer(now := health(), well=now.alive)
 
-    async def readyz(_: web.Request) -> web.Response:
-        return _answer(health(), well=health().synced)
+    def ready(_: object) -> Reply:
+        return _answer(now := health(), well=now.synced)
 
-    app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/livez", healthz), web.get("/readyz", readyz)])
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        bound: int = runner.addresses[0][1]
+    routes: dict[tuple[str, str], Handler] = {
+        ("GET", "/healthz"): alive,
+        ("GET", "/livez"): alive,
+        ("GET", "/readyz"): ready,
+    }
+    async with HttpServer(routes, limits=_LIMITS) as server:
+        bound = await server.start(host, port)
         told(bound)
         log.info("probes are answered", extra={"host": host, "port": bound})
         await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()
 
 
-def _answer(health: Health, *, well: bool) -> web.Response:
+def _answer(health: Health, *, well: bool) -> Reply:
     body = {
         "ok": well,
         "role": "leader" if health.leads else "standby",
@@ -63,4 +61,4 @@ def _answer(health: Health, *, well: bool) -> web.Response:
         "problem": health.problem,
         "jobs": health.jobs,
     }
-    return web.json_response(body, status=200 if well else 503, dumps=lambda value: msgspec.json.encode(value).decode())
+    return json_reply(body, status=200 if well else 503)

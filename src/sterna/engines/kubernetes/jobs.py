@@ -3,7 +3,7 @@
 The operator makes a `JobView` from its caches; `reconcile` and the intentions read nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -68,6 +68,7 @@ class JobView:
     services: tuple[ServiceObject, ...] = ()  # those that the job owns
     config_map: ConfigMapObject | None = None  # {name}-config, if the job owns it
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)  # of the whole cluster
+    told: Collection[int] = ()  # numbers of its announcements that are known to be recorded
 
     @property
     def id(self) -> JobId:

@@ -27,6 +27,7 @@ class Keeper:
         self._lessons = lessons
         self._config = config
         self._work = asyncio.Event()
+        self._writing = False
 
     def begin_term(self) -> None:
         """Whoever led before may have learned something."""
@@ -44,21 +45,30 @@ class Keeper:
 
     @property
     def at_rest(self) -> bool:
-        return not self._work.is_set()
+        return not self._work.is_set() and not self._writing
 
     async def run(self) -> None:
         """Until the term ends."""
         while True:
             await wait_for(self._work, math.inf)
-            knowledge = self._lessons.knowledge
+            self._work.clear()  # first: what is learned while this is written is written next
+            self._writing = True
             try:
-                data = knowledge_data(knowledge)
-                await write_data(self._api, self._cache, KNOWLEDGE, data, namespace=self._config.namespace)
-            except NotLeader:
-                return
-            except SternaError as error:
-                log.info("what was learned could not be written", extra={"why": str(error)})
-                await asyncio.sleep(self._config.retry_s)
-                continue
+                if not await self._write(self._lessons.knowledge):
+                    return
+            finally:
+                self._writing = False
+
+    async def _write(self, knowledge: Knowledge) -> bool:
+        """False: the term is over."""
+        try:
+            data = knowledge_data(knowledge)
+            await write_data(self._api, self._cache, KNOWLEDGE, data, namespace=self._config.namespace)
             self._lessons.kept = knowledge
-            self._work.clear()
+        except NotLeader:
+            return False
+        except SternaError as error:
+            log.info("what was learned could not be written", extra={"why": str(error)})
+            self._work.set()
+            await asyncio.sleep(self._config.retry_s)
+        return True

@@ -1,6 +1,7 @@
 """What was learned of how fast jobs train, as the data of a ConfigMap, and when that is worth a write. Pure."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +18,22 @@ Key = tuple[str, str]  # category, accelerator
 
 def knowledge_data(knowledge: Knowledge) -> dict[str, str]:
     """Equal knowledge gives equal data."""
-    most = sorted(knowledge.models.items(), key=lambda pair: (-_weight(pair[1]), pair[0]))[:_MODELS_MAX]
+    most = sorted(knowledge.models.items(), key=lambda pair: (-_weight(pair[1]), pair[0]))
+    if len(most) > _MODELS_MAX:
+        most = _fairly(most)[:_MODELS_MAX]
     return data_of(_KEY, {"models": [_model_body(key, model) for key, model in sorted(most)]})
+
+
+def _fairly(models: list[tuple[Key, ThroughputModel]]) -> list[tuple[Key, ThroughputModel]]:
+    """Every namespace's best first, then everybody's second: no tenant can push out what others learned."""
+    ranks: Counter[str] = Counter()
+    ranked: list[tuple[int, tuple[Key, ThroughputModel]]] = []
+    for pair in models:
+        namespace, slash, _ = pair[0][0].partition("/")
+        namespace = namespace if slash else ""
+        ranks[namespace] += 1
+        ranked.append((ranks[namespace], pair))
+    return [pair for _, pair in sorted(ranked, key=lambda each: each[0])]
 
 
 def knowledge_of(data: Mapping[str, str] | None) -> Knowledge:

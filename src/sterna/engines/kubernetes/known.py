@@ -15,6 +15,7 @@ from sterna.engines.kubernetes.api import Resource
 from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.jobs import JobStatus, JobView, NodeFacts
 from sterna.engines.kubernetes.objects import ConfigMapObject, JobObject, Pod, ServiceObject
+from sterna.engines.kubernetes.ownership import CONFIG_LABELS, JobKey, job_key_of
 from sterna.engines.kubernetes.status_text import status_read
 from sterna.engines.kubernetes.templates import Templates
 from sterna.engines.kubernetes.times import moment_s
@@ -62,6 +63,11 @@ class KnownJob:
         return JobId(f"{self.object.metadata.namespace}/{self.object.metadata.name}")
 
     @property
+    def key(self) -> JobKey:
+        meta = self.object.metadata
+        return JobKey(meta.namespace, meta.name, meta.uid)
+
+    @property
     def order(self) -> tuple[float, float, str]:
         """By age; of those made in the same second, which is all that Kubernetes tells, who is known longer."""
         taken_in_s = status_of(self.object).recorded.enqueued_s
@@ -95,12 +101,16 @@ class KnownJobs:
         """All kinds' jobs of this name, the oldest first."""
         return self._named.get(job_id, [])
 
+    def owner_of(self, found: Pod | ServiceObject) -> KnownJob | None:
+        """The job that it belongs to. None: none that is here."""
+        return self._of_key(job_key_of(found.metadata))
+
     def view(self, job: KnownJob) -> JobView:
         """Everything that is known of it now."""
         self._read(job)
         found, meta, uid = job.object, job.object.metadata, job.uid
-        pods = tuple(sorted(self._cache.pods.by("job", uid), key=lambda pod: pod.metadata.name))
-        services = tuple(sorted(self._cache.services.by("job", uid), key=lambda service: service.metadata.name))
+        pods = tuple(sorted(self._cache.pods.by("job", job.key), key=lambda pod: pod.metadata.name))
+        services = tuple(sorted(self._cache.services.by("job", job.key), key=lambda service: service.metadata.name))
         config_map = self._cache.config_maps.get(f"{meta.name}-config", meta.namespace)
         rival, status = self._rival(job), status_of(found)
         return JobView(
@@ -123,7 +133,7 @@ class KnownJobs:
             pods=pods,
             vanished=tuple(job.vanished.values()),
             services=services,
-            config_map=config_map if config_map is not None and config_map.metadata.controller_uid == uid else None,
+            config_map=config_map if config_map is not None and _config_key(config_map) == job.key else None,
             nodes=self._nodes,
         )
 
@@ -194,33 +204,37 @@ class KnownJobs:
 
     def _tell_of_deletion(self, job: KnownJob) -> None:
         standing = status_of(job.object).recorded
-        held = bool(standing.seats) or bool(self._cache.pods.by("job", job.uid))
+        held = bool(standing.seats) or bool(self._cache.pods.by("job", job.key))
         if standing.finished and not held:
             self.on_happening(Happening.FINISHED_JOB_DELETED)
         else:
             self.on_happening(Happening.RUNNING_JOB_DELETED if held else Happening.WAITING_JOB_DELETED)
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        pod = after or before
-        assert pod is not None
-        job = self.by_uid.get(pod.metadata.controller_uid or "")
-        if job is None:
-            return
-        if after is None:
-            job.vanished[pod.metadata.uid] = pod
-            if len(job.vanished) > _VANISHED_MAX:
-                del job.vanished[next(iter(job.vanished))]
+        was = None if before is None else self.owner_of(before)
+        job = None if after is None else self.owner_of(after)
+        if was is not None and job is not was:  # it is gone, or its labels do not say any more that it is this job's
+            if after is None and before is not None:
+                was.vanished[before.metadata.uid] = before
+                if len(was.vanished) > _VANISHED_MAX:
+                    del was.vanished[next(iter(was.vanished))]
             self.on_happening(Happening.WORKERS_GONE)
-        self.on_change(job.uid)
+            self.on_change(was.uid)
+        if job is not None:
+            self.on_change(job.uid)
 
     def _part_changed(
         self, before: ServiceObject | ConfigMapObject | None, after: ServiceObject | ConfigMapObject | None
     ) -> None:
         part = after or before
         assert part is not None
-        uid = part.metadata.controller_uid or ""
-        if uid in self.by_uid:
-            self.on_change(uid)
+        key = _config_key(part) if isinstance(part, ConfigMapObject) else job_key_of(part.metadata)
+        if (job := self._of_key(key)) is not None:
+            self.on_change(job.uid)
+
+    def _of_key(self, key: JobKey | None) -> KnownJob | None:
+        job = None if key is None else self.by_uid.get(key.uid)
+        return job if job is not None and job.key == key else None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -243,6 +257,10 @@ class KnownJobs:
         except Exception:  # the boundary of one object: the others must go on
             log.exception("a job could not be read", extra={"job": job.id})
             job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until somebody can read it
+
+
+def _config_key(found: ConfigMapObject) -> JobKey | None:
+    return job_key_of(found.metadata, CONFIG_LABELS)
 
 
 def created_s(found: JobObject) -> float:

@@ -21,7 +21,7 @@ from sterna.model.growth import Growth
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, JobSpec, ProgressPoint
 from sterna.model.judging import Judge, Judged
-from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN, Knowledge, ThroughputModel
+from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN, Knowledge, ThroughputModel, learns_within
 from sterna.model.lifecycle import Phase
 from sterna.model.resources import Resources
 from sterna.model.workload import Workload
@@ -36,7 +36,10 @@ AcceleratorOf = Callable[[NodeId], str]
 
 
 class Lessons:
-    def __init__(self, accelerator_of: AcceleratorOf) -> None:
+    """`shared`: jobs of one category learn from each other whatever namespaces they are in."""
+
+    def __init__(self, accelerator_of: AcceleratorOf, *, shared: bool = False) -> None:
+        self._shared = shared
         self.told: dict[str, Told] = {}  # by uid of the job
         self.knowledge = Knowledge()
         self.kept = Knowledge()  # as it is written down
@@ -57,6 +60,10 @@ class Lessons:
         if options != self._judging:
             self._judging = dict(options)
             self._unread = set(self.told)
+
+    def learned_as(self, spec: JobSpec) -> JobSpec:
+        """The job, of the category that it learns from and teaches."""
+        return spec if self._shared else learns_within(spec)
 
     def forget(self, uid: str) -> None:
         self.told.pop(uid, None)
@@ -123,6 +130,7 @@ class Lessons:
         if not spec.category:  # it shares with nobody, and knows what it saw itself
             model = told.model if told is not None and told.model.seen else _own_model(view.standing)
             return model.curve(spec.workers_max)
+        spec = self.learned_as(spec)
         key = (spec.category, spec.accelerator, spec.workers_max)
         if key not in self._curves:
             self._curves[key] = self.knowledge.curve_for(spec)
@@ -137,7 +145,7 @@ class Lessons:
         if total is None and not done:
             total = epochs
         if total is None:
-            usual = self.knowledge.units_for(spec)
+            usual = self.knowledge.units_for(self.learned_as(spec))
             total = usual if usual is not None and done < usual else None  # else it is longer than those before it
         if total is not None:
             return max(0.0, total - done)
@@ -179,11 +187,13 @@ class Lessons:
             if point is not None:
                 self._learn(spec, node, [point])
         ended_well = after.phase is Phase.SUCCEEDED and not before.finished
+        spec = self.learned_as(spec)
         if ended_well and spec.category and progress.units_done > 0:
             learned = self.knowledge.completed(spec, self._accelerator_of(node), progress.units_done)
             self._know(spec.category, self._accelerator_of(node), learned)
 
     def _learn(self, spec: JobSpec, node: NodeId, points: list[ProgressPoint]) -> None:
+        spec = self.learned_as(spec)
         if spec.category:
             accelerator = self._accelerator_of(node)
             self._know(spec.category, accelerator, self.knowledge.learn(spec, accelerator, points))

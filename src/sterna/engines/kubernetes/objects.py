@@ -41,13 +41,6 @@ class Meta(Shape, frozen=True):
     def annotation(self, key: str) -> str | None:
         return self.annotations.get(key) if self.annotations else None
 
-    @property
-    def controller_uid(self) -> str | None:
-        for owner in self.owner_references or ():
-            if owner.controller:
-                return owner.uid
-        return None
-
 
 class KubeObject(Shape, frozen=True):
     metadata: Meta = Meta()
@@ -214,6 +207,21 @@ class ServiceObject(KubeObject, frozen=True):
 
 class ConfigMapObject(KubeObject, frozen=True):
     data: dict[str, str] | None = None
+
+
+class ReviewedUser(Shape, frozen=True):
+    username: str = ""
+    extra: dict[str, list[str]] | None = None
+
+
+class ReviewStatus(Shape, frozen=True):
+    authenticated: bool = False
+    user: ReviewedUser = ReviewedUser()
+    audiences: list[str] | None = None
+
+
+class TokenReviewObject(KubeObject, frozen=True):
+    status: ReviewStatus = ReviewStatus()
 
 
 class MigrationObject(UnreadObject, frozen=True):

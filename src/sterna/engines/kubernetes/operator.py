@@ -21,10 +21,12 @@ from sterna.engines.kubernetes.deciding import Decider
 from sterna.engines.kubernetes.door import Office, Reception
 from sterna.engines.kubernetes.election import Election, Timing
 from sterna.engines.kubernetes.engine import KubernetesEngine
+from sterna.engines.kubernetes.exclusion import refusing_excluded
 from sterna.engines.kubernetes.health import Health, serve_health
 from sterna.engines.kubernetes.knowing import Keeper
 from sterna.engines.kubernetes.known import KnownJob, Parse, status_of
 from sterna.engines.kubernetes.migrating import Migrations, ReadMigration
+from sterna.engines.kubernetes.monitor_tokens import MonitorTokens
 from sterna.engines.kubernetes.monitoring import monitor_at
 from sterna.engines.kubernetes.objects import ConfigMapObject
 from sterna.engines.kubernetes.options import CONFIG, LEASE, OperatorConfig
@@ -34,8 +36,10 @@ from sterna.engines.kubernetes.rules import Rules, rules_of
 from sterna.engines.kubernetes.sharing import Sharing
 from sterna.engines.kubernetes.snapshot import World
 from sterna.engines.kubernetes.standing import Standing
+from sterna.engines.kubernetes.strangers import Strangers
 from sterna.engines.kubernetes.timeline import Timeline
 from sterna.engines.pacing import Happening
+from sterna.engines.thinking import Thinker
 from sterna.journal.journal import Journal, NoJournal
 from sterna.model.errors import InvalidRequest
 
@@ -68,7 +72,7 @@ class Operator:
         guarded = api if self._election is None else api.guarded(self._election.gate)
         self.timeline = Timeline(clock)
         self.cache = Cache(api, config, clock)
-        self.world = World(self.cache, parse)
+        self.world = World(self.cache, refusing_excluded(config, parse), share_learning=config.share_learning)
         self._recorder = Recorder(guarded, instance=config.identity, clock=clock)
         parts = (guarded, self.cache, self.world, self.timeline, self._recorder, config)
         self.carrier = Carrier(*parts, notice=self._notice, on_written=self._written, monitor=monitor_at(config))
@@ -76,10 +80,17 @@ class Operator:
         self.migrations = Migrations(*parts, read_migration, notice=self._notice)
         self.keeper = Keeper(guarded, self.cache, self.world.lessons, config)
         self.reporting = Reporting(
-            self.cache, self.world, self.timeline, look_at=self.carrier.mark, notice=self._notice
+            self.cache,
+            self.world,
+            self.timeline,
+            look_at=self.carrier.mark,
+            notice=self._notice,
+            tell=self.carrier.tell,
         )
+        self._strangers = Strangers(self.cache, self.world.jobs, self._recorder, clock)
         self._door = self._made_door(guarded)
         self._considering = Considering(self.world, self._recorder, self.timeline, config)
+        self._think = Thinker()
         self.sharing = self._made_sharing(guarded) if config.kubeshare else None
         self.decider = Decider(
             self.engine,
@@ -91,6 +102,7 @@ class Operator:
             rules=lambda: self.rules,
             first=None if self.sharing is None else self.sharing.place,
             on_considered=self._considering.note,
+            think=self._think,
         )
         self.world.on_change = self._job_changed
         self.world.lessons.on_learned = self._learned
@@ -141,6 +153,7 @@ class Operator:
         """From getting the Lease to losing it."""
         self.engine.begin_term()
         self.keeper.begin_term()
+        self._strangers.begin_term()
         self._instance = secrets.token_hex(8)
         try:
             async with asyncio.TaskGroup() as group:
@@ -283,7 +296,10 @@ class Operator:
             look=lambda: self.world.snapshot(self.timeline.now(), self.engine.memory),
             office=self._office,
         )
-        return Door(household, secrets_in(config.token_file).lines)
+        account = config.monitor_account
+        reviewed = None if account is None else MonitorTokens(self._api, account, now_s=self._clock.mono)
+        vouch = None if reviewed is None else reviewed.node_of
+        return Door(household, secrets_in(config.token_file).lines, vouch=vouch)
 
     def _office(self) -> Office:
         leader = self.config.identity if self._election is None else self._election.holder
@@ -298,6 +314,8 @@ class Operator:
             look=lambda: self.world.snapshot(self.timeline.now(), self.engine.memory),
             rules=lambda: self.rules,
             notice=self._notice,
+            namespace=self.config.namespace,
+            think=self._think,
         )
 
     def _highest_epoch(self) -> int:

@@ -14,10 +14,12 @@ CONFIG = "sterna-config"  # the ConfigMap that people write
 MEMORY = "sterna-memory"  # the ConfigMap that the operator keeps what a policy remembers in
 KNOWLEDGE = "sterna-knowledge"  # ... and this what was learned of how fast jobs train
 LEASE = "sterna"
+SYSTEM = ("kube-system", "kube-public", "kube-node-lease")  # the cluster's own: no job is ever run there
 RATE_LIMIT_S = 2.0
 POLICY = "elastic-fifo"
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_ACCOUNT = re.compile(rf"{_NAME.pattern}/[a-z0-9]([-.a-z0-9]{{0,251}}[a-z0-9])?")
 _DOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
@@ -32,20 +34,26 @@ class Binding(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorConfig:
     namespace: str = NAMESPACE  # its own: Lease, memory and configuration are there
-    watch: tuple[str, ...] | None = None  # namespaces whose jobs are ours. None: all of them
+    watch: tuple[str, ...] | None = None  # namespaces whose jobs are ours. None: all of them but those left out
+    see_all_pods: bool = False  # where namespaces are named: count pods of the others as well, since they take room
+    exclude: tuple[str, ...] = ()  # namespaces to leave out, beside the cluster's and our own
     identity: str = "sterna"  # of this replica; no two replicas may share one
     binding: Binding = Binding.NODE_NAME
     nudge: bool = False  # touch a launcher when its host list changes, so that its kubelet looks at once
+    mpi_jobs: bool = True  # False: MPIJobs are left alone, and no config map outside our own namespace is looked at
     kubeshare: bool = False  # count SharePods, and place those of high priority
+    share_learning: bool = False  # what is learned of a category counts in all namespaces, not only where it was
     policy: str = POLICY
     settings: Mapping[str, str] = field(default_factory=dict)  # of that policy
     placement: str | None = None  # None: the policy's own
     rate_limit_s: float = RATE_LIMIT_S  # between cycles
     starving_after_s: float | None = None
+    idle_cpu_share: float | None = None  # of nodes with GPUs, for jobs without. None: as the core thinks right
     rebalance: tuple[str, ...] = ()  # rebalancers, in the order in which they propose
     rebalance_settings: Mapping[str, str] = field(default_factory=dict)
     monitor_port: int | None = None  # where the monitor of a pod's own node listens. None: pods are told of none
     token_file: Path | None = None  # the installation's secret. None: there is none, and nobody may report
+    monitor_account: str | None = None  # namespace/name of the service account of monitors. None: they have no such one
     elect: bool = True  # False: this is the only replica, and nobody asks for a Lease
     lease_s: float = 15.0
     renew_s: float = 5.0
@@ -53,6 +61,7 @@ class OperatorConfig:
     retry_max_s: float = 15.0  # a recovered API server is not kept waiting for longer
     cluster_domain: str = ""  # appended to the names of services. Empty: the shortest name that resolves
     in_flight: int = 32  # jobs carried on at the same time
+    migrations_max: int = 100  # open Migrations of one namespace; those beyond are refused
     health_host: str = "127.0.0.1"
     health_port: int | None = None  # None: nobody asks
     door_host: str = "127.0.0.1"
@@ -63,7 +72,11 @@ class OperatorConfig:
         _require(_NAME.fullmatch(self.namespace), "namespace", self.namespace, "the name of a namespace")
         for name in self.watch or ():
             _require(_NAME.fullmatch(name), "watch namespace", name, "the name of a namespace")
+            _require(name not in SYSTEM, "watch namespace", name, "one that is not the cluster's own")
         _require(self.watch is None or self.watch, "watch namespace", self.watch, "at least one namespace")
+        for name in self.exclude:
+            _require(_NAME.fullmatch(name), "exclude namespace", name, "the name of a namespace")
+            _require(name not in (self.watch or ()), "exclude namespace", name, "one that is not watched")
         _require(self.identity.strip(), "identity", self.identity, "a name that no other replica has")
         domain = self.cluster_domain
         _require(not domain or _DOMAIN.fullmatch(domain), "cluster domain", domain, "a domain such as cluster.local")
@@ -71,16 +84,24 @@ class OperatorConfig:
             _require(0 < seconds < math.inf, what, seconds, "seconds, more than 0")
         _require(self.renew_s < self.lease_s, "renew", self.renew_s, f"less than the lease itself ({self.lease_s:g} s)")
         _require(self.in_flight > 0, "in flight", self.in_flight, "at least 1")
+        _require(self.migrations_max > 0, "migrations max", self.migrations_max, "at least 1")
         port = self.health_port
         _require(port is None or 0 <= port <= 65535, "health port", port, "a port between 0 and 65535")
         port = self.monitor_port
         _require(port is None or 0 < port <= 65535, "monitor port", port, "a port between 1 and 65535")
         expected = "a token file beside it: what pods report by is made from it"
         _require(port is None or self.token_file is not None, "monitor port", port, expected)
+        account = self.monitor_account
+        expected = "the namespace and name of a service account, such as sterna-system/sterna-monitor"
+        _require(account is None or _ACCOUNT.fullmatch(account), "monitor account", account, expected)
         port = self.door_port
         _require(port is None or 0 <= port <= 65535, "door port", port, "a port between 0 and 65535")
         expected = "a token file beside it: whoever comes in there can move work"
         _require(port is None or self.token_file is not None, "door port", port, expected)
+
+    def excludes(self, namespace: str) -> bool:
+        """Are jobs in this namespace refused? Not in our own, if somebody names it as one to watch."""
+        return namespace in (*SYSTEM, *self.exclude) or (self.watch is None and namespace == self.namespace)
 
 
 def _require(good: object, field_: str, value: object, expected: str) -> None:

@@ -1,21 +1,19 @@
-"""Moves that somebody asked for, tried on top of a placement's answer. Pure: a request and a layout in, a layout out.
+"""Moves that somebody asked for, tried on top of a placement's answer. Pure: the layout is changed, or stays as it is.
 
 A request is granted as a whole or not at all. Who asked, and what becomes of it, is `migrating.py`.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sterna.model.ids import JobId, NodeId
+from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Job, Role, Worker
-from sterna.model.layout import Layout
 from sterna.model.resources import Resources
-from sterna.model.snapshot import Snapshot
+from sterna.model.snapshot import arrival_order
 from sterna.model.why import Because, Why
-from sterna.placement.frame import frame_of
-from sterna.placement.rebalancing import Proposal, with_proposals
+from sterna.placement.frame import Frame
+from sterna.placement.moving import Move, Moving
 from sterna.placement.room import Room
 
 
@@ -31,14 +29,22 @@ class Refusal(StrEnum):
     NODE_NOT_USABLE = "NodeNotUsable"
     NO_ROOM = "NoRoom"
     DUPLICATE = "Duplicate"
+    TOO_MANY = "TooManyMigrations"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What is asked for. Exactly what goes where is found when there is a layout."""
+    """What is asked for: workers of a job, or of jobs that are on a node. What goes where is found in a layout.
+
+    Values only, so that a decision can be made of it beside everything else that goes on.
+    """
 
     key: str  # of the object that asks: namespace/name/uid
-    moves: Callable[[Job, Worker], bool]
+    job: JobId | None = None  # None: `node` says who is meant
+    worker: int | None = None  # None: all of the job
+    node: NodeId | None = None  # whoever is there. None: `job` says who is meant
+    namespace: str = ""  # of those who are on `node`. Empty: everybody
+    among: frozenset[JobId] | None = None  # of those who are on `node`. None: everybody
     to: frozenset[NodeId] | None = None  # None: wherever there is room
     avoid: frozenset[NodeId] = frozenset()  # nodes that are to be left
 
@@ -60,52 +66,52 @@ Answer = Granted | Denied
 Mover = tuple[Job, Worker]
 
 
-def tried(view: Snapshot, layout: Layout, ask: Ask) -> tuple[Layout, Answer | None]:
-    """The layout with the moves, or as it was. None: nothing that is meant is in this view (another pool has it)."""
-    movers = [
-        (job, worker)
-        for job in view.jobs
-        for worker in layout.workers_of(job.id)
-        if ask.moves(job, worker) and (ask.to is None or worker.node not in ask.to)
-    ]
+def tried(moving: Moving, ask: Ask) -> Answer | None:
+    """Make the moves, or none of them. None: nothing that is meant is in this view (another pool has it)."""
+    meant = _meant(moving, ask)
+    movers = [mover for mover in meant if ask.to is None or mover[1].node not in ask.to]
     if not movers:
-        return layout, _why_nothing(view, layout, ask)
-    room = Room.empty(frame_of(view.cluster))
-    for job_id, held in layout.workers.items():
-        room.hold(view.by_id[job_id].spec, held)
-    targets = _targets(room, movers, ask)
+        if not meant:
+            return None
+        nodes = ", ".join(sorted({worker.node for _, worker in meant}))
+        return Denied(Refusal.SAME_NODE, f"what should move is on {nodes} already")
+    targets = _targets(moving.room, movers, ask)
     if isinstance(targets, Denied):
-        return layout, targets
+        return targets
     because = Because(Why.REBALANCED, (("asked_for_by", ask.key.rpartition("/")[0]),))
-    proposals = [
-        Proposal(job.id, worker, to, because, benefit_s=math.inf, cost_s=0.0)
-        for (job, worker), to in zip(movers, targets, strict=True)
-    ]
-    moved = with_proposals(view, layout, proposals, moves_max=len(proposals))
-    if any(proposal.worker in moved.workers_of(proposal.job_id) for proposal in proposals):
-        return layout, Denied(Refusal.NO_ROOM, "there is no room for all that should move")
+    moves = [Move(job.id, worker, to) for (job, worker), to in zip(movers, targets, strict=True)]
+    if not moving.make(moves, because):
+        return Denied(Refusal.NO_ROOM, "there is no room for all that should move")
     jobs = tuple(dict.fromkeys(job.id for job, _ in movers))
     left = tuple(sorted({worker.node for _, worker in movers}))
-    return moved, Granted(jobs, left, tuple(sorted(set(targets))))
+    return Granted(jobs, left, tuple(sorted(set(targets))))
 
 
-def _why_nothing(view: Snapshot, layout: Layout, ask: Ask) -> Answer | None:
-    there = [worker for job in view.jobs for worker in layout.workers_of(job.id) if ask.moves(job, worker)]
-    if not there:
-        return None
-    nodes = ", ".join(sorted({worker.node for worker in there}))
-    return Denied(Refusal.SAME_NODE, f"what should move is on {nodes} already")
+def _meant(moving: Moving, ask: Ask) -> list[Mover]:
+    by_id = moving.view.by_id
+    if ask.job is not None:
+        job = by_id.get(ask.job)
+        held = () if job is None else moving.layout.workers_of(ask.job)
+        return [(job, worker) for worker in held if job is not None and is_worker(worker, ask.worker)]
+    if ask.node is None:
+        return []
+    there = [by_id[job_id] for job_id in moving.jobs_on(ask.node) if job_id in by_id]
+    jobs = [
+        job
+        for job in sorted(there, key=arrival_order)
+        if job.id.startswith(f"{ask.namespace}/" if ask.namespace else "")
+        and (ask.among is None or job.id in ask.among)
+    ]
+    return [(job, worker) for job in jobs for worker in moving.layout.workers_of(job.id) if worker.node == ask.node]
 
 
 def _targets(room: Room, movers: Sequence[Mover], ask: Ask) -> list[NodeId] | Denied:
     """A node for each; one for all of them where there is such a one."""
     frame = room.frame
+    specs = {job.id: job.spec for job, _ in movers}.values()
+    possible = range(len(frame.nodes)) if ask.to is None else sorted(_positions(frame, ask.to))
     usable = [
-        at
-        for at, node in enumerate(frame.nodes)
-        if node.id not in ask.avoid
-        and (ask.to is None or node.id in ask.to)
-        and all(frame.admits(at, job.spec) for job, _ in movers)
+        at for at in possible if frame.nodes[at].id not in ask.avoid and all(frame.admits(at, spec) for spec in specs)
     ]
     if not usable:
         if ask.to is None:
@@ -113,36 +119,44 @@ def _targets(room: Room, movers: Sequence[Mover], ask: Ask) -> list[NodeId] | De
         return Denied(
             Refusal.NODE_NOT_USABLE, f"{', '.join(sorted(ask.to))}: {_why_not_usable(room, movers[0][0], ask)}"
         )
-    widest = sorted(usable, key=lambda at: (-room.slots_at(at, _request(movers[0])), frame.nodes[at].id))
+    requests = [_request(mover) for mover in movers]
+    slots = {at: room.slots_at(at, requests[0]) for at in usable}
+    widest = sorted(usable, key=lambda at: (-slots[at], frame.nodes[at].id))
+    demand = [(request, 1) for request in requests]
     for at in widest:
-        if _fits_all(room.copy(), at, movers):
+        if not slots[at]:
+            break  # the others have no room even for the first
+        if room.holds(at, demand):
             return [frame.nodes[at].id] * len(movers)
-    return _spread(room, widest, movers, ask)
+    return _spread(room, widest, requests, ask)
 
 
-def _fits_all(room: Room, at: int, movers: Sequence[Mover]) -> bool:
-    for mover in movers:
-        if room.slots_at(at, _request(mover)) <= 0:
-            return False
-        room.take(at, _request(mover))
-    return True
+def _positions(frame: Frame, nodes: Collection[NodeId]) -> list[int]:
+    return [frame.index[node] for node in nodes if node in frame.index]
 
 
-def _spread(room: Room, usable: Sequence[int], movers: Sequence[Mover], ask: Ask) -> list[NodeId] | Denied:
-    found: list[NodeId] = []
-    for mover in movers:
-        request = _request(mover)
+def _spread(room: Room, usable: Sequence[int], requests: Sequence[Resources], ask: Ask) -> list[NodeId] | Denied:
+    """Each where there is most room for it, tried out and taken back."""
+    taken: list[tuple[int, Resources, tuple[DeviceId, ...]]] = []
+    denied: Denied | None = None
+    for request in requests:
         slots, best = max((room.slots_at(at, request), -position) for position, at in enumerate(usable))
         if slots <= 0:
-            where = "any other node" if ask.to is None else ", ".join(sorted(ask.to))
-            gpus, cpus = request.gpu_milli / 1000, request.cpu_milli / 1000
-            count = f"{len(movers)} worker{'s' if len(movers) > 1 else ''}"
-            message = f"{where} has no room for {count} that should move (the next needs {gpus:g} GPU, {cpus:g} CPU)"
-            return Denied(Refusal.NO_ROOM, message)
+            denied = _no_room(request, len(requests), ask)
+            break
         at = usable[-best]
-        room.take(at, request)
-        found.append(room.frame.nodes[at].id)
-    return found
+        taken.append((at, request, room.take(at, request)))
+    for at, request, devices in reversed(taken):
+        room.give(at, request, devices)
+    return denied or [room.frame.nodes[at].id for at, _, _ in taken]
+
+
+def _no_room(request: Resources, count: int, ask: Ask) -> Denied:
+    where = "any other node" if ask.to is None else ", ".join(sorted(ask.to))
+    gpus, cpus = request.gpu_milli / 1000, request.cpu_milli / 1000
+    what = f"{count} worker{'s' if count > 1 else ''}"
+    message = f"{where} has no room for {what} that should move (the next needs {gpus:g} GPU, {cpus:g} CPU)"
+    return Denied(Refusal.NO_ROOM, message)
 
 
 def _why_not_usable(room: Room, job: Job, ask: Ask) -> str:

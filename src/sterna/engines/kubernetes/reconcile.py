@@ -4,7 +4,8 @@
 
 1. `done.status` is merged into the job's status, with the resource version of the look; if somebody wrote since, the
    rest is dropped and the job looked at again (with the same `vanished` pods).
-2. `done.events` are recorded, `done.happenings` wake the core.
+2. `done.events` are recorded, `done.happenings` wake the core. The status that was written has the events as well
+   (`announcements.py`), so that they are recorded even if the operator is killed in between.
 3. `done.effects` are carried out in order.
 4. It is looked at again when something happens to the job, its pods, services or nodes, and at `done.wake_s`.
 
@@ -12,8 +13,10 @@ Nothing is remembered between two looks but what the status says, so a crash at 
 the core is the same with another standing: `reconcile(view.but(grown(view, action, now_s)), now_s, options)`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sterna.engines.kubernetes.announcements import is_untidy, with_events, without_told
 from sterna.engines.kubernetes.beginning import adopted, begun
 from sterna.engines.kubernetes.changes import followed
 from sterna.engines.kubernetes.conditions import conditions_now, events_of, refused_conditions
@@ -96,6 +99,9 @@ class _Turn:
         self.events += events_of(self.view, conditions)
         self._tell_why_it_waits()
         status = status_patch(look, conditions, epoch=self.options.epoch)
+        if status is not None or is_untidy(look.standing, self.view.told, self.now_s):
+            look = look.but(_announcing(self.view, look.standing, self.events, self.now_s))
+            status = status_patch(look, conditions, epoch=self.options.epoch)
         standing = look.standing if status is None else replace(look.standing, epoch=self.options.epoch)
         return Reconciled(
             standing=standing,
@@ -187,12 +193,14 @@ def _without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
     """Its spec cannot be read. A new job has failed by that; one that was taken in before goes on as it is."""
     standing, (reason, message) = view.standing, shown_reason(view)
     if standing.finished:
-        return Reconciled(standing=standing, status=None)
+        return _finished_without_sense(view, now_s, options)
     invalid = invalid_spec(view.kind)
     if standing.enqueued_s is not None or view.pods:
         told = reason == invalid and view.problem in message
         text = f"the latest edit is ignored, the pods go on as they are: {view.problem}"
         events = () if told else (JobEvent(Reason.EDIT_IGNORED, text, warning=True),)
+        if events or is_untidy(standing, view.told, now_s):
+            standing = _announcing(view, standing, events, now_s)
         status = refused_patch(view, view.status.conditions, standing, epoch=options.epoch)
         return Reconciled(standing=standing, status=status, events=events)
     standing = replace(
@@ -205,8 +213,24 @@ def _without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
         epoch=options.epoch,
     )
     conditions = refused_conditions(view, now_s)
+    events = (JobEvent(invalid, view.problem, warning=True),)
+    standing = _announcing(view, standing, events, now_s)
     return Reconciled(
         standing=standing,
         status=refused_patch(view, conditions, standing, epoch=options.epoch),
-        events=(JobEvent(invalid, view.problem, warning=True),),
+        events=events,
     )
+
+
+def _finished_without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
+    """Nothing is to be done for it any more, but to let go of what is recorded."""
+    standing = view.standing
+    if not is_untidy(standing, view.told, now_s):
+        return Reconciled(standing=standing, status=None)
+    standing = _announcing(view, standing, (), now_s)
+    status = refused_patch(view, view.status.conditions, standing, epoch=options.epoch)
+    return Reconciled(standing=standing, status=status)
+
+
+def _announcing(view: JobView, standing: Standing, events: Sequence[JobEvent], now_s: float) -> Standing:
+    return with_events(without_told(standing, view.told), events, now_s)

@@ -26,7 +26,9 @@ _STEADY_S = 5.0  # a watch that lasted this long was a success, even if nothing 
 
 
 class Reflector(Generic[T]):
-    """`namespace` None: all of them. Several reflectors may feed one store if each has a namespace of its own."""
+    """`namespace` None: all of them; `name`: this one object alone. Several reflectors may feed one store if each has a
+    namespace, or a name there, of its own.
+    """
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Reflector(Generic[T]):
         shape: type[T],
         namespace: str | None = None,
         labels: str = "",
+        name: str = "",
         clock: Clock | None = None,
         pause_s: float = PAUSE_S,
         pause_max_s: float = PAUSE_MAX_S,
@@ -50,6 +53,7 @@ class Reflector(Generic[T]):
         self._shape = shape
         self._namespace = namespace
         self._labels = labels
+        self._name = name
         self._clock: Clock = clock or SystemClock()
         self._backoff = Backoff(pause_s, pause_max_s)
         self._since = ""  # where to go on watching. Empty: list first
@@ -82,21 +86,26 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         heard = self._heard
         listing = await self._api.listing(
-            self._resource, namespace=self._namespace, labels=self._labels, shape=self._shape
+            self._resource, namespace=self._namespace, labels=self._labels, name=self._name, shape=self._shape
         )
         if number_of(listing.resource_version, heard) < heard:
             # A listing is never older than what was told before it, unless somebody put back a backup of etcd.
             log.warning("cluster was set back resource=%s from=%d", self._resource.plural, heard)
-            self._store.clear(namespace=self._namespace)
+            self._store.clear(namespace=self._namespace, name=self._name)
             self._heard = 0
-        self._store.replace(listing, namespace=self._namespace)
+        self._store.replace(listing, namespace=self._namespace, name=self._name)
         self._go_on_from(listing.resource_version)
         self.trouble = ""
         self.synced.set()
 
     async def _watch(self) -> None:
         events = self._api.watch(
-            self._resource, since=self._since, namespace=self._namespace, labels=self._labels, shape=self._shape
+            self._resource,
+            since=self._since,
+            namespace=self._namespace,
+            labels=self._labels,
+            name=self._name,
+            shape=self._shape,
         )
         async with aclosing(events):
             async for event in events:

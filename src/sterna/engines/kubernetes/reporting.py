@@ -1,13 +1,18 @@
 """Reports of monitors taken in: whose they are is found in the caches, what they say goes to `lessons.py`.
 
 Nothing is written for a report. A job is looked at, and a cycle asked for, only when its category changes or when it
-has come a good deal further. What is about nobody who is here, or was said before, is passed over.
+has come a good deal further. What is about nobody who is here, or was said before, is passed over. What cannot be taken
+is told to its own job, by an event now and then, and costs the others of the batch nothing.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 
 from sterna.engines.contracts.members import TAKES_PART
+from sterna.engines.door.following import followed
+from sterna.engines.door.household import Taken
 from sterna.engines.kubernetes.cache import Cache
+from sterna.engines.kubernetes.events import JobEvent, Reason
 from sterna.engines.kubernetes.known import KnownJob, status_of
 from sterna.engines.kubernetes.lessons import growth_of
 from sterna.engines.kubernetes.objects import Pod
@@ -17,8 +22,11 @@ from sterna.engines.kubernetes.snapshot import World
 from sterna.engines.kubernetes.telling import Speaker
 from sterna.engines.kubernetes.timeline import Timeline
 from sterna.engines.pacing import Happening
+from sterna.engines.refusals import Refusals
 from sterna.model.ids import JobId, NodeId
-from sterna.protocol.reports import Batch, Report
+from sterna.protocol.reports import Batch, Refusal, Report, reason_of
+
+log = logging.getLogger(__name__)
 
 LOG_PATTERN = "sterna.dev/log-pattern"  # annotation of a job: how its output tells a value
 _WHOLE_JOB = (-1, 0)
@@ -34,42 +42,68 @@ class Reporting:
         *,
         look_at: Callable[[str], None],
         notice: Callable[[Happening], None],
+        tell: Callable[[KnownJob, JobEvent], None],
     ) -> None:
         self._cache = cache
         self._world = world
         self._timeline = timeline
         self._look_at = look_at
         self._notice = notice
-        self._numbers: dict[str, dict[str, int]] = {}  # by uid of the job, then by pod: the last number that was taken
+        self._tell = tell
+        # By uid of the job, then by pod and by whether the worker or its monitor speaks: the last number that was taken
+        self._numbers: dict[str, dict[tuple[str, bool], int]] = {}
+        self._refusals = Refusals()
+        self._left_out: dict[str, str] = {}  # by uid of a job whose output is not followed: why, as it was told
 
-    def take(self, batch: Batch) -> int:
-        """How many of the reports were new, and about somebody who is here."""
+    def take(self, batch: Batch, *, only_here: bool = False) -> Taken:
+        """Each report by itself. `only_here`: those about jobs on the batch's own node, and no others."""
         now_s = self._timeline.now()
         if batch.load is not None and batch.node in self._world.roster.facts:
             self._world.lessons.put_load(NodeId(batch.node), batch.load, now_s)
-        taken = 0
-        by_job: dict[str, list[tuple[Speaker, Report]]] = {}
-        for report in batch.reports:
+        count = 0
+        refused: list[Refusal] = []
+        by_job: dict[str, list[tuple[int, Speaker, Report]]] = {}
+        for place, report in enumerate(batch.reports):
             found = self._subject(report, batch.node)
+            if found is not None and only_here and not self._is_on(found[0], batch.node):
+                continue  # a monitor speaks for its own node
             if found is not None and self._is_new(found[0].uid, report):
-                by_job.setdefault(found[0].uid, []).append((found[1], report))
-                taken += 1
+                by_job.setdefault(found[0].uid, []).append((place, found[1], report))
         for uid, said in by_job.items():
-            self._hear(self._world.jobs.by_uid[uid], said, now_s)
-        return taken
+            job = self._world.jobs.by_uid[uid]
+            try:
+                self._hear(job, [(speaker, report) for _, speaker, report in said], now_s)
+                count += len(said)
+            except Exception as error:  # the boundary of one job: its neighbours' reports must arrive
+                log.exception("reports could not be taken", extra={"job": job.id})
+                refused += [Refusal(place, report.pod, reason_of(error)) for place, _, report in said]
+        for refusal in (*batch.refused, *refused):
+            self._tell_of(refusal, now_s, on=batch.node if only_here else None)
+        for name, why in batch.faults.items():
+            owner = self._job_named(name)
+            if owner is not None and (not only_here or self._is_on(owner, batch.node)):
+                self._not_followed(owner, why)
+        return Taken(count, tuple(refused))
 
     def follow(self, node: str) -> Mapping[str, str]:
         """Pods on this node whose output is to be searched for values, and by which pattern."""
-        found: dict[str, str] = {}
+        owners: dict[str, KnownJob] = {}
+        wishes: dict[str, str] = {}
         for pod in self._cache.pods.by("node", node):
-            job = self._world.jobs.by_uid.get(pod.metadata.controller_uid or "")
+            job = self._world.jobs.owner_of(pod)
             pattern = None if job is None else job.object.metadata.annotation(LOG_PATTERN)
-            if pattern and not pod.over:
-                found[f"{pod.metadata.namespace}/{pod.metadata.name}"] = pattern
-        return found
+            if job is not None and pattern and not pod.over:
+                name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+                wishes[name], owners[name] = pattern, job
+        patterns, left_out = followed(wishes)
+        for name, why in left_out.items():
+            self._not_followed(owners[name], why)
+        return patterns
 
     def forget(self, uid: str) -> None:
         """This job is gone."""
+        self._refusals.forget(uid)
+        self._left_out.pop(uid, None)
         self._numbers.pop(uid, None)
         self._world.lessons.forget(uid)
 
@@ -83,7 +117,7 @@ class Reporting:
         pod = self._cache.pods.get(name, namespace)
         if pod is None:
             return self._whole_job(JobId(report.pod), report)
-        job = self._world.jobs.by_uid.get(pod.metadata.controller_uid or "")
+        job = self._world.jobs.owner_of(pod)
         if job is None or (report.job_uid and report.job_uid != job.uid) or pod.terminating or pod.over:
             return None
         if node and pod.spec.node_name and pod.spec.node_name != node:
@@ -97,6 +131,9 @@ class Reporting:
         incarnation = status_of(job.object).recorded.incarnation
         return job, Speaker(_WHOLE_JOB, f"{job.uid}/{incarnation}")
 
+    def _is_on(self, job: KnownJob, node: str) -> bool:
+        return any(pod.spec.node_name == node for pod in self._cache.pods.by("job", job.key))
+
     def _order(self, job: KnownJob, pod: Pod) -> tuple[int, int]:
         place = None if job.workload is None else place_of(job.workload, pod.metadata.name)
         if place is None:
@@ -107,11 +144,32 @@ class Reporting:
     def _is_new(self, uid: str, report: Report) -> bool:
         if not report.seq:
             return True  # measured by the monitor: the newest counts
-        numbers = self._numbers.setdefault(uid, {})
-        if report.seq <= numbers.get(report.pod, 0):
+        numbers, sender = self._numbers.setdefault(uid, {}), (report.pod, bool(report.job_uid))
+        if report.seq <= numbers.get(sender, 0):
             return False
-        numbers[report.pod] = report.seq
+        numbers[sender] = report.seq
         return True
+
+    def _tell_of(self, refusal: Refusal, now_s: float, *, on: str | None) -> None:
+        """The job that it was to be about, if there is one. `on`: and if it is on this node."""
+        job = self._job_named(refusal.pod)
+        if job is None or (on is not None and not self._is_on(job, on)):
+            return
+        message = self._refusals.message(job.uid, refusal, now_s)
+        if message is not None:
+            self._tell(job, JobEvent(Reason.REPORT_REFUSED, message, warning=True))
+
+    def _not_followed(self, job: KnownJob, why: str) -> None:
+        if self._left_out.get(job.uid) != why:
+            self._left_out[job.uid] = why
+            message = f"its output is not searched for values: {LOG_PATTERN}: {why}"
+            self._tell(job, JobEvent(Reason.PATTERN_REFUSED, message, warning=True))
+
+    def _job_named(self, name: str) -> KnownJob | None:
+        """By namespace and name of a pod of it, or its own."""
+        namespace, _, pod_name = name.partition("/")
+        pod = self._cache.pods.get(pod_name, namespace)
+        return self._world.owner(JobId(name)) if pod is None else self._world.jobs.owner_of(pod)
 
     # -- what it says -------------------------------------------------------------------------------------------------
 

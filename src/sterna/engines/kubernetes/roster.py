@@ -12,6 +12,7 @@ from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.jobs import NodeFacts
 from sterna.engines.kubernetes.nodes import DRAIN, guest_of, node_of, takes_room
 from sterna.engines.kubernetes.objects import NodeObject, Pod
+from sterna.engines.kubernetes.ownership import job_key_of
 from sterna.engines.pacing import Happening
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import NodeId
@@ -22,8 +23,8 @@ log = logging.getLogger(__name__)
 
 
 class Roster:
-    def __init__(self, cache: Cache, is_counted: Callable[[str | None], bool]) -> None:
-        """`is_counted`: does the snapshot show the pods of the job of this uid, so that they are no guests?"""
+    def __init__(self, cache: Cache, is_counted: Callable[[Pod], bool]) -> None:
+        """`is_counted`: does the snapshot show this pod as part of a job, so that it is no guest?"""
         self.facts: dict[str, NodeFacts] = {}
         self.on_happening: Callable[[Happening], None] = lambda _: None
         self.on_facts: Callable[[str], None] = lambda _: None  # of this node
@@ -103,12 +104,12 @@ class Roster:
         if after is None:
             assert before is not None
             self._leave(before.metadata.uid)
-        elif before is None or before.spec != after.spec or before.over != after.over:
+        elif before is None or _weight(before) != _weight(after):
             self._weigh(after)
 
     def _weigh(self, pod: Pod) -> None:
         uid, node = pod.metadata.uid, pod.spec.node_name
-        if self._is_counted(pod.metadata.controller_uid) or pod.over or self.is_shadow(pod):
+        if self._is_counted(pod) or pod.over or self.is_shadow(pod):
             self._leave(uid)
             return
         guest = _guest(pod)
@@ -133,6 +134,11 @@ class Roster:
             del self._guests[node]
         self._dirty.add(node)
         self.on_happening(Happening.NODE_CHANGED)
+
+
+def _weight(pod: Pod) -> tuple[object, ...]:
+    """What decides whether, and how much, it counts as a guest."""
+    return (pod.spec, pod.over, job_key_of(pod.metadata))
 
 
 def _node(found: NodeObject) -> Node:

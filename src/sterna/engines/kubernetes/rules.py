@@ -23,7 +23,7 @@ from sterna.policies.registry import Policy
 from sterna.policies.registry import policy as policy_named
 
 KEYS = (
-    *("policy", "settings", "placement", "rateLimitSeconds", "starvingAfterSeconds"),
+    *("policy", "settings", "placement", "rateLimitSeconds", "starvingAfterSeconds", "idleCpuShare"),
     *("rebalance", "rebalanceSettings"),
 )
 NO_REBALANCING = "none"
@@ -64,6 +64,7 @@ def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:
     rate_limit_s = config.rate_limit_s if "rateLimitSeconds" not in said else _seconds(said, "rateLimitSeconds")
     Pacer(rate_limit_s=rate_limit_s)  # refuses what is no rate limit
     starving = config.starving_after_s if "starvingAfterSeconds" not in said else _seconds(said, "starvingAfterSeconds")
+    share = config.idle_cpu_share if "idleCpuShare" not in said else _share(said, "idleCpuShare")
     names, moving = _rebalancers(config, said)
     judging = {name.removeprefix(_JUDGE): value for name, value in moving.items() if name.startswith(_JUDGE)}
     Judge.of(judging)  # refuses what is none of its options
@@ -84,6 +85,7 @@ def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:
             counted=where == "count",
             starving_after_s=starving,
             rebalance=_rebalancing(names, own_of_theirs) if names else None,
+            idle_cpu_share=share,
         ),
     )
 
@@ -120,6 +122,13 @@ def settings_of(text: str, *, field: str = "settings") -> dict[str, str]:
 def settings_text(settings: Mapping[str, str]) -> str:
     """The same, as the ConfigMap has it."""
     return "\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
+
+
+def _share(said: Mapping[str, str], key: str) -> float:
+    try:
+        return float(said[key])
+    except ValueError:
+        raise InvalidRequest(field=key, value=said[key], expected="a number from 0 to 1") from None
 
 
 def _seconds(said: Mapping[str, str], key: str) -> float:

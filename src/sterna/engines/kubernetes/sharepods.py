@@ -7,7 +7,7 @@ known here, so that nothing is counted twice and nothing not at all. Where a Sha
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ CARD = Resources(gpu_milli=WHOLE_GPU_MILLI)
 _SHARE = ("kubeshare/gpu_request", "kubeshare/gpu_limit", "kubeshare/gpu_mem")  # annotations: all of them or none
 _PRIORITY = "lsalab.nthu/priority"  # annotation: "high" goes before training, and is ours to place
 _HOLDER = "kubeshare-vgpu-"
+_HOLDERS_ARE_IN = "kube-system"  # where KubeShare makes them, whatever namespace their SharePods are in
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH = 5
 _ENDLESS_BYTES = 1 << 62  # the memory of a card of which nobody told us how much it has
@@ -106,13 +107,11 @@ def share_pod_of(found: SharePodObject) -> SharePod:
     )
 
 
-def guests_of(node: str, there: Iterable[SharePod]) -> dict[str, Guest]:
-    """What the SharePods of a node take, by keys that stay: each its CPU and memory, and every card they share."""
-    guests: dict[str, Guest] = {}
-    for pod in there:
-        guests[f"{node}/{pod.meta.uid}"] = Guest(f"sharepod {pod.id}", pod.request)
-        if pod.gpu_id:
-            guests[f"{node}/{pod.gpu_id}"] = Guest(f"vgpu {pod.gpu_id}", CARD)
+def guests_of(pod: SharePod) -> dict[str, Guest]:
+    """What it takes on its node, by keys that stay: its CPU and memory, and the card that it shares with others."""
+    guests = {f"{pod.node}/{pod.meta.uid}": Guest(f"sharepod {pod.id}", pod.request)}
+    if pod.gpu_id:
+        guests[f"{pod.node}/{pod.gpu_id}"] = Guest(f"vgpu {pod.gpu_id}", CARD)
     return guests
 
 
@@ -133,17 +132,31 @@ def card_bytes(node: Node) -> int:
     return min((card.memory_bytes for card in node.devices), default=0) or _ENDLESS_BYTES
 
 
-def is_shadow(pod: Pod, uids: Mapping[str, SharePod], cards: Iterable[str]) -> bool:
+def is_shadow(pod: Pod, uids: Mapping[str, SharePod], cards: Container[str], *, operator_namespace: str) -> bool:
     """Did KubeShare make this pod for SharePods that are counted themselves?"""
     meta = pod.metadata
-    if meta.name.startswith(_HOLDER):
-        return any(meta.name == f"{_HOLDER}{pod.spec.node_name}-{gpu_id}" for gpu_id in cards)
-    return any(owner.kind == "SharePod" and owner.uid in uids for owner in meta.owner_references or ())
+    if meta.name.startswith(_HOLDER):  # a name that anybody may choose, in a namespace of his own
+        before, _, gpu_id = meta.name.rpartition("-")
+        is_trusted = meta.namespace in (_HOLDERS_ARE_IN, operator_namespace)
+        return is_trusted and before == f"{_HOLDER}{pod.spec.node_name}" and gpu_id in cards
+    for owner in meta.owner_references or ():
+        if owner.controller and owner.kind == "SharePod":
+            found = uids.get(owner.uid)  # whoever makes a pod may write any uid, that of another namespace's too
+            return found is not None and (found.meta.namespace, found.meta.name) == (meta.namespace, owner.name)
+    return False
 
 
-def may_be_shadow(pod: Pod) -> bool:
+def shadow_of(pod: Pod) -> str | None:
+    """The SharePod (its uid) or the card (its holder's name) that this pod may have been made for. None: neither."""
     meta = pod.metadata
-    return meta.name.startswith(_HOLDER) or any(owner.kind == "SharePod" for owner in meta.owner_references or ())
+    if meta.name.startswith(_HOLDER):
+        return meta.name
+    return next((owner.uid for owner in meta.owner_references or () if owner.kind == "SharePod"), None)
+
+
+def shadows_of(pod: SharePod) -> list[str]:
+    """What `shadow_of` says of pods that were made for this one."""
+    return [pod.meta.uid, *([f"{_HOLDER}{pod.node}-{pod.gpu_id}"] if pod.gpu_id else [])]
 
 
 def new_gpu_id(uid: str, taken: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ placed, and whoever takes over makes it anew. What goes where is `share_seats.py
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from sterna.engines.kubernetes.api import SHARE_PODS, Api, Missing, WriteConflict
 from sterna.engines.kubernetes.cache import Cache
@@ -21,17 +21,20 @@ from sterna.engines.kubernetes.sharepods import (
     SharePod,
     guests_of,
     is_shadow,
-    may_be_shadow,
     open_cards,
+    shadows_of,
     share_pod_of,
 )
 from sterna.engines.pacing import Happening
+from sterna.engines.thinking import Thinker
 from sterna.model.errors import SternaError
 from sterna.model.nodes import Guest
 from sterna.model.snapshot import Snapshot
 from sterna.planner.decide import decide
 
 log = logging.getLogger(__name__)
+
+_NO_ROOM = "no node has room for it, even with every job at its least size"
 
 
 class Sharing:
@@ -47,6 +50,8 @@ class Sharing:
         look: Callable[[], Snapshot],
         rules: Callable[[], Rules],
         notice: Callable[[Happening], None],
+        namespace: str,
+        think: Thinker,
     ) -> None:
         self._api = api
         self._cache = cache
@@ -55,18 +60,22 @@ class Sharing:
         self._look = look
         self._rules = rules
         self._notice = notice
+        self._namespace = namespace  # the operator's own
+        self._think = think
         self._there: dict[str, dict[str, SharePod]] = {}  # by node, then by uid: those that take room
         self._counted: dict[str, SharePod] = {}  # the same by uid
-        self._shown: dict[str, dict[str, Guest]] = {}  # by node: what the roster was told
+        self._sharers: dict[str, dict[str, set[str]]] = {}  # by node and card: uids of those who share it
         self._waiting: dict[str, SharePod] = {}  # by uid: ours to place
         self._promises: dict[str, tuple[str, Guest]] = {}  # by uid: the node, and what is counted there
         self._told: dict[str, str] = {}  # by uid: what its events said last
+        self._hopeless: set[Hashable] = set()  # in this round: no room for those that are like this one
         roster.is_shadow = self._is_shadow
         cache.share_pods.listen(self._changed)
 
     async def place(self) -> bool:
         """Attend to all that wait. False: something did not work that may work a little later."""
         went_well = True
+        self._hopeless.clear()
         for pod in sorted(self._waiting.values(), key=lambda pod: (pod.meta.creation_timestamp or "", pod.id)):
             try:
                 await self._attend(pod.meta.uid)
@@ -86,7 +95,10 @@ class Sharing:
             self._promise(uid, None)
             self._tell(pod, "InvalidSharePod", pod.problem, bad=True)
             return
-        promise = self._promises.get(uid)
+        promise, shape = self._promises.get(uid), (pod.request, pod.share, pod.selector, pod.tolerations)
+        if promise is None and shape in self._hopeless:
+            self._tell(pod, "NoRoom", _NO_ROOM, bad=True)
+            return
         view = self._look() if promise is None else without_guest(self._look(), *promise)
         cards = self._cards(view)
         seat = seat_for(pod, view, cards)
@@ -100,12 +112,20 @@ class Sharing:
             return
         rules = self._rules()
         kept = "" if promise is None else promise[0]
-        found = promise_for(
-            pod, view, cards, lambda trial: decide(trial, rules.size, rules.place, rules.settings), kept
+        found = await self._think(
+            lambda: promise_for(
+                pod, view, cards, lambda trial: decide(trial, rules.size, rules.place, rules.settings), kept
+            )
         )
+        if uid not in self._waiting:
+            return  # it was deleted or placed while that was found out
         self._promise(uid, found)
         if found is None:
-            self._tell(pod, "NoRoom", "no node has room for it, even with every job at its least size", bad=True)
+            self._tell(pod, "NoRoom", _NO_ROOM, bad=True)
+            if promise is None:  # else there is more room now than there was for those before
+                self._hopeless.add(shape)
+            else:
+                self._hopeless.clear()
         else:
             self._tell(pod, "MakingRoom", f"training makes room for it on {found[0]}")
 
@@ -146,29 +166,49 @@ class Sharing:
         if pod is None:
             self._told.pop(uid, None)
         was = self._counted.pop(uid, None)
-        if was is not None:
-            del self._there[was.node][uid]
         if pod is not None and pod.takes_room:
             self._counted[uid] = pod
-            self._there.setdefault(pod.node, {})[uid] = pod
-        for node in {counted.node for counted in (was, self._counted.get(uid)) if counted is not None}:
-            self._show(node)
+        self._show(was, self._counted.get(uid))
 
-    def _show(self, node: str) -> None:
-        there = self._there[node]
-        before, after = self._shown.get(node, {}), guests_of(node, there.values())
-        self._shown[node] = after
-        for key, guest in after.items():
-            self._roster.put_guest(key, node, guest)
-        self._roster.recount([pod for pod in self._cache.pods.by("node", node) if may_be_shadow(pod)])
-        for key in before.keys() - after.keys():  # last: while its pod is there, its room is never free
-            self._roster.drop_guest(key)
+    def _show(self, was: SharePod | None, now: SharePod | None) -> None:
+        """The roster is told of the difference, and of nothing else: a node may have thousands of them."""
+        if was is not None:
+            self._take_away(was)
+        if now is not None:
+            self._there.setdefault(now.node, {})[now.meta.uid] = now
+            if now.gpu_id:
+                self._sharers.setdefault(now.node, {}).setdefault(now.gpu_id, set()).add(now.meta.uid)
+            for key, guest in guests_of(now).items():
+                self._roster.put_guest(key, now.node, guest)
+        shadows = {key for pod in (was, now) if pod is not None for key in shadows_of(pod)}
+        self._roster.recount([pod for key in sorted(shadows) for pod in self._cache.pods.by("shadow", key)])
+        for key in self._gone(was) - (guests_of(now).keys() if now is not None else set()):
+            self._roster.drop_guest(key)  # last: while its pod is there, its room is never free
+
+    def _take_away(self, was: SharePod) -> None:
+        there = self._there[was.node]
+        del there[was.meta.uid]
         if not there:
-            del self._there[node], self._shown[node]
+            del self._there[was.node]
+        sharers = self._sharers.get(was.node, {})
+        if was.gpu_id:
+            sharers[was.gpu_id].discard(was.meta.uid)
+            if not sharers[was.gpu_id]:
+                del sharers[was.gpu_id]
+            if not sharers:
+                del self._sharers[was.node]
+
+    def _gone(self, was: SharePod | None) -> set[str]:
+        """Keys of what it took and nobody takes any more."""
+        if was is None:
+            return set()
+        shared = was.gpu_id in self._sharers.get(was.node, {})
+        return {key for key in guests_of(was) if not (shared and key == f"{was.node}/{was.gpu_id}")}
 
     def _is_shadow(self, pod: Pod) -> bool:
-        there = self._there.get(pod.spec.node_name, {})
-        return is_shadow(pod, there, {share.gpu_id for share in there.values() if share.gpu_id})
+        node = pod.spec.node_name
+        there, cards = self._there.get(node, {}), self._sharers.get(node, {})
+        return is_shadow(pod, there, cards, operator_namespace=self._namespace)
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from sterna.engines.kubernetes.cache import Cache
 from sterna.engines.kubernetes.known import KnownJob, KnownJobs, Parse, status_of
 from sterna.engines.kubernetes.lessons import Lessons
+from sterna.engines.kubernetes.objects import Pod
+from sterna.engines.kubernetes.ownership import JobKey, job_key_of
 from sterna.engines.kubernetes.roster import Roster
 from sterna.engines.kubernetes.values import value_of
 from sterna.engines.pacing import Happening
@@ -22,7 +24,7 @@ log = logging.getLogger(__name__)
 class World:
     """Nodes, guests and jobs. `on_change` tells of a job, by uid, that something happened to."""
 
-    def __init__(self, cache: Cache, parse: Parse) -> None:
+    def __init__(self, cache: Cache, parse: Parse, *, share_learning: bool = False) -> None:
         self.on_change: Callable[[str], None] = lambda _: None
         self._counted: dict[str, JobId] = {}  # uid -> id, of jobs that have a value
         self._values: dict[JobId, Job] = {}  # in order of arrival
@@ -31,8 +33,8 @@ class World:
         self._aside: dict[str, float] = {}  # uid -> until when it is not shown
         self._revision = 0
         self._cache = cache
-        self.roster = Roster(cache, is_counted=self._counted.__contains__)
-        self.lessons = Lessons(self._accelerator_of)
+        self.roster = Roster(cache, is_counted=self._is_counted)
+        self.lessons = Lessons(self._accelerator_of, shared=share_learning)
         self.jobs = KnownJobs(cache, parse, self.roster.facts)
         self.jobs.on_change = self._job_changed
         self.roster.on_facts = self._node_changed
@@ -52,9 +54,12 @@ class World:
         self._changed.add(uid)
 
     def touch_category(self, category: str) -> None:
-        """Much was learned about jobs of this category."""
+        """Much was learned about jobs of this category, as `Lessons.learned_as` has it."""
+        learned_as = self.lessons.learned_as
         self._changed.update(
-            self._owners[job_id] for job_id, value in self._values.items() if value.spec.category == category
+            self._owners[job_id]
+            for job_id, value in self._values.items()
+            if value.spec.category and learned_as(value.spec).category == category
         )
 
     def snapshot(self, now_s: float, memory: PolicyMemory) -> Snapshot:
@@ -87,6 +92,10 @@ class World:
         """The job that the snapshot shows under this id."""
         self.refresh()
         return self.jobs.by_uid.get(self._owners.get(job_id, ""))
+
+    def owners(self) -> dict[JobId, str]:
+        """Uids of the jobs that the latest snapshot shows, by their ids."""
+        return self._owners.copy()
 
     @property
     def anybody_leaves(self) -> bool:
@@ -129,7 +138,7 @@ class World:
         self._values[job_id], self._owners[job_id] = value, uid
         if uid not in self._counted:
             self._counted[uid] = job_id
-            self.roster.recount(self._cache.pods.by("job", uid))
+            self._recount(uid, job_id)
         if before is not None:
             return arrival_order(before) == arrival_order(value)
         return last is None or arrival_order(last) <= arrival_order(value)
@@ -141,7 +150,17 @@ class World:
         if self._owners.get(job_id) == uid:
             del self._owners[job_id], self._values[job_id]
             self._changed.update(job.uid for job in self.jobs.named(job_id) if job.uid != uid)
-        self.roster.recount(self._cache.pods.by("job", uid))
+        self._recount(uid, job_id)
+
+    def _recount(self, uid: str, job_id: JobId) -> None:
+        """Whether its pods are guests may have changed."""
+        namespace, _, name = job_id.partition("/")
+        self.roster.recount(self._cache.pods.by("job", JobKey(namespace, name, uid)))
+
+    def _is_counted(self, pod: Pod) -> bool:
+        """Does the snapshot show it as part of its job, so that it is no guest?"""
+        key = job_key_of(pod.metadata)
+        return key is not None and self._counted.get(key.uid) == f"{key.namespace}/{key.name}"
 
     def _job_changed(self, uid: str) -> None:
         self._changed.add(uid)
@@ -150,8 +169,8 @@ class World:
     def _node_changed(self, name: str) -> None:
         """Jobs that are there, or are to be there, have something to think about."""
         for pod in self._cache.pods.by("node", name):
-            if (uid := pod.metadata.controller_uid) in self.jobs.by_uid:
-                self._job_changed(uid)
+            if (job := self.jobs.owner_of(pod)) is not None:
+                self._job_changed(job.uid)
         for job_id, value in self._values.items():
             if any(worker.node == name for worker in value.workers):
                 self._job_changed(self._owners[job_id])

@@ -73,6 +73,16 @@ class Past(NamedTuple):
     migration: str = ""  # as in Change
 
 
+class Announcement(NamedTuple):
+    """An event that is to be recorded about the job. It is here until it is known to be recorded (`announcing.py`)."""
+
+    number: int  # of all events of this job, from 1: one that is recorded again by a restarted operator is recognised
+    at_s: float
+    reason: str
+    message: str = ""
+    warning: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """Moments are seconds since 1970 (UTC). Counters are exact at `as_of_s` and grow at the rate of what is held."""
@@ -113,6 +123,8 @@ class Standing:
     change: Change | None = None
     history: tuple[Past, ...] = ()  # the latest 20
     finished_s: float | None = None
+    announced: int = 0  # how many events there were so far: the number of the latest
+    announcements: tuple[Announcement, ...] = ()  # the latest of those that may not be recorded yet
     epoch: int = 0  # lease transitions of the leader that wrote this: an older leader finds out that it is one
 
     @property

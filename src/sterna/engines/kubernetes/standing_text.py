@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sterna.engines.kubernetes.objects import Body
-from sterna.engines.kubernetes.standing import Change, Past, Progress, Reported, Seat, Standing
+from sterna.engines.kubernetes.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
 from sterna.engines.kubernetes.times import moment_s, moment_text
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
@@ -258,6 +258,13 @@ _PAST = (
     _Field("result", "result", _same, _text, ""),
     _Field("migration", "migration", _same, _text, ""),
 )
+_ANNOUNCEMENT = (
+    _Field("number", "number", _same, _whole, 0),
+    _Field("at_s", "at", moment_text, _moment, 0.0),
+    _Field("reason", "reason", _same, _text, ""),
+    _Field("message", "message", _same, _text, ""),
+    _Field("warning", "warning", _same, bool, False),
+)
 _FIELDS = (
     _Field("phase", "phase", str, Phase, Phase.WAITING),
     _Field("reason", "reason", _same, _text, ""),
@@ -301,6 +308,14 @@ _FIELDS = (
         (),
     ),
     _Field("finished_s", "finishedAt", moment_text, _moment),
+    _Field("announced", "announced", _same, _whole, 0),
+    _Field(
+        "announcements",
+        "announcements",
+        _all_of(lambda found: _body(_ANNOUNCEMENT, found)),
+        _each(lambda b: Announcement(**_of(_ANNOUNCEMENT, b))),
+        (),
+    ),
     _Field("epoch", "epoch", _same, _whole, 0),
 )
 KEYS = frozenset(field.key for field in _FIELDS)

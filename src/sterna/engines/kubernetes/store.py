@@ -22,7 +22,7 @@ _Key = tuple[str, str]  # namespace, name
 
 
 class Store(Generic[T]):
-    """`indexes` name functions of an object: `Store[Pod]({"job": lambda pod: pod.metadata.controller_uid})`.
+    """`indexes` name functions of an object: `Store[Pod]({"node": lambda pod: pod.spec.node_name})`.
 
     Objects are never changed in place: whoever was given one keeps what it was given.
     """
@@ -89,10 +89,10 @@ class Store(Generic[T]):
             return False
         return self._end(event.object) if event.type is EventType.DELETED else self.put(event.object)
 
-    def replace(self, listing: Listing[T], *, namespace: str | None = None) -> int:
+    def replace(self, listing: Listing[T], *, namespace: str | None = None, name: str = "") -> int:
         """A new listing: what is missing from it is gone, unless it is newer than the listing. Number of differences.
 
-        `namespace`: the listing is of this one only, and says nothing about the others.
+        `namespace`: the listing is of this one only, and says nothing about the others; the same with `name`.
         """
         listed = {found.key: found.metadata.uid for found in listing.items}
         as_of = _number(listing.resource_version)
@@ -101,6 +101,7 @@ class Store(Generic[T]):
             for key, present in self._objects.items()
             if listed.get(key) != present.metadata.uid
             and (namespace is None or key[0] == namespace)
+            and (not name or key[1] == name)
             and not _is_after(_number(present.metadata.resource_version), as_of)
         ]
         for present in missing:
@@ -108,11 +109,12 @@ class Store(Generic[T]):
             self._drop(present)
         return len(missing) + sum(self.put(found) for found in listing.items)
 
-    def clear(self, *, namespace: str | None = None) -> None:
+    def clear(self, *, namespace: str | None = None, name: str = "") -> None:
         """Believe nothing of what is here, nor that anything is gone."""
         self._tombstones.clear()
-        for present in [found for found in self if namespace is None or found.metadata.namespace == namespace]:
-            self._drop(present)
+        for key in [*self._objects]:
+            if (namespace is None or key[0] == namespace) and (not name or key[1] == name):
+                self._drop(self._objects[key])
 
     # -- what is newer ------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 from sterna.engines.local.clock import Timeline
 from sterna.engines.local.effects import PRE_STOP
 from sterna.engines.local.gang import Gang, Process
+from sterna.engines.local.process_facts import Known
 from sterna.engines.local.rows import ChangeRow, EventRow, JobRow, WorkerRow
 from sterna.engines.local.store import Store
 from sterna.engines.local.warden.values import ProcessState
@@ -32,7 +33,6 @@ class LocalProcess:
     """One process in memory: its row, and what was last seen of it outside."""
 
     row: WorkerRow
-    state: ProcessState | None = None  # None: the warden has not heard of it, or has forgotten it
     status: WorkerStatus | None = None
     status_stamp: int = 0  # of the file it was read from
     committed_s: float | None = None
@@ -40,6 +40,27 @@ class LocalProcess:
     stop_told_s: float | None = None
     replaced_pid: int | None = None
     hooks_done: set[str] = field(default_factory=set)
+    _known: Known = field(default=Known(), init=False)
+
+    @property
+    def state(self) -> ProcessState | None:
+        """As far as its life is known. None: the warden has not heard of it, or has forgotten it."""
+        return self._known.state
+
+    @property
+    def held(self) -> bool:
+        """The warden was known to hold it: if it denies that later, the process is gone."""
+        return self.row.live and (self.row.started_s is not None or (self.state is not None and self.state.alive))
+
+    def told(self, state: ProcessState) -> None:
+        """Facts from outside are noted by these three, in any order: what is older than what is known is dropped."""
+        self._known = self._known.told(state)
+
+    def denied(self) -> None:
+        self._known = self._known.denied(self.row.uid)
+
+    def forgot(self) -> None:
+        self._known = self._known.forgot()
 
     def look(self, *, has_pre_stop: bool) -> Process:
         state = self.state
@@ -74,6 +95,8 @@ class LocalJob:
     learned_from: tuple[float, float, int, int] | None = None  # units, moment, size and incarnation measured from
     files: dict[str, str] = field(default_factory=dict)  # contract files as last written
     notes: set[str] = field(default_factory=set)  # what its owner was told about limits
+    ends: int = 0  # of its processes, since the engine started: each may have let go of room
+    told: tuple[int, bool] = (0, False)  # `ends`, and whether it has ended, as the core was last told
 
     @property
     def live(self) -> list[LocalProcess]:
@@ -115,6 +138,15 @@ class Book:
         self._unlearned: list[str] = []
         self._memory_changed = False
         self._soft: set[JobId] = set()
+
+    def has(self, job: LocalJob) -> bool:
+        """Is it there, and not another one of its name?"""
+        return self.jobs.get(job.row.id) is job
+
+    def held(self) -> frozenset[str]:
+        """The processes that the warden is known to hold."""
+        busy = self.busy.values()
+        return frozenset(process.row.uid for job in busy for process in job.processes.values() if process.held)
 
     # -- what changes -------------------------------------------------------------------------------------------------
 
@@ -159,6 +191,7 @@ class Book:
             job.processes[row.uid] = LocalProcess(row)
             self.by_process[row.uid] = job
         else:
+            job.ends += process.row.live and not row.live
             process.row = row
         self._workers[row.uid] = row
         self._note(job)
@@ -230,6 +263,10 @@ class Book:
                 data=data or {},
             )
         )
+
+    def unwritten_events(self, job_id: JobId | None, *, after: int) -> list[EventRow]:
+        """Those that no commit has taken yet: with a disk that cannot be written, the only ones that tell of it."""
+        return [event for event in self._events if event.id > after and job_id in (None, event.job_id)]
 
     def condition(self, job: LocalJob, kind: ConditionType, *, true: bool, reason: str, message: str) -> None:
         status = Status.TRUE if true else Status.FALSE

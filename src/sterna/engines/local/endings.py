@@ -45,15 +45,19 @@ class Abandon(NamedTuple):
     message: str
 
 
-def exit_kind(row: WorkerRow, *, code: int | None, status: Status | None) -> ExitKind:
-    """Of a process that ran its program and ended with `code`, or by a signal."""
+def exit_kind(row: WorkerRow, *, code: int | None, stopped: bool, status: Status | None) -> ExitKind:
+    """Of a process that ran its program and ended with `code`, or by a signal.
+
+    `stopped`: the warden had asked it to end by then. That this was intended (`term_s`) says nothing: a program that
+    was through before it was asked has done its work, and must not do it again.
+    """
     if code != 0:
         return ExitKind.FAILED if row.notice_s is None else ExitKind.STOPPED
     finished = status is not None and status.phase is Said.FINISHED
     obeyed = status is not None and row.order_seq > 0 and status.ack >= row.order_seq
     if row.notice_s is None or finished:
         return ExitKind.COMPLETED
-    return ExitKind.STOPPED if obeyed or row.term_s is not None else ExitKind.COMPLETED
+    return ExitKind.STOPPED if obeyed or stopped else ExitKind.COMPLETED
 
 
 def verdict(gang: Gang) -> Finish | Restart | Abandon | None:

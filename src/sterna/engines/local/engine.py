@@ -131,6 +131,9 @@ class LocalEngine:
         job = self._book.jobs.get(action.job_id)
         if job is None or job.row.finished or job.row.deleting or job.row.suspended:
             return Outcome(action, Held.STALE, "the job is gone, has ended or was suspended")
+        seen = None if self.view is None else self.view.by_id.get(action.job_id)
+        if seen is not None and seen.spec.submitted_s != job.spec.submitted_s:
+            return Outcome(action, Held.STALE, "the job is another one of that name by now")
         if isinstance(action, Shrink):
             return self._shrink(job, action)
         return self._grow(job, action)

@@ -27,8 +27,9 @@ from sterna.engines.local.effects import (
 from sterna.engines.local.home import Home, written_aside
 from sterna.engines.local.nodes import OfferedNode
 from sterna.engines.local.rows import WorkerRow
+from sterna.engines.local.warden.requests import GRACE_S_MAX
 from sterna.engines.local.warden.values import Census, Hook, HookEnded, Launch, ProcessState
-from sterna.model.errors import EngineUnavailable, NotFound, SternaError
+from sterna.model.errors import EngineUnavailable, InvalidRequest, NotFound, SternaError
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role
 from sterna.protocol import Order, Orders, wake_worker, write_orders
@@ -92,6 +93,9 @@ class Hands:
         self._on_effect(f"before {type(effect).__name__}")
         try:
             await self._do(job, effect)
+        except InvalidRequest:
+            await self.release(job)  # it ends without an end that could be forgotten
+            raise
         except OSError as error:
             raise EngineUnavailable(f"job {job.row.id}: {error}", retry_after_s=_RETRY_S) from error
         self._on_effect(f"after {type(effect).__name__}")
@@ -108,7 +112,11 @@ class Hands:
     async def _do(self, job: LocalJob, effect: Effect) -> None:
         match effect:
             case RaiseFence(incarnation):
-                await asyncio.to_thread(_raise_fence, self._home.checkpoints(job.row.uid), incarnation)
+                try:
+                    await asyncio.to_thread(_raise_fence, self._home.checkpoints(job.row.uid), incarnation)
+                except EngineUnavailable:  # a disk that is full or read-only: those who could save are what counts
+                    if any(process.row.incarnation < incarnation for process in job.live):
+                        raise
                 job.fence = incarnation
             case WriteOrder(uid):
                 self._write_order(job, job.processes[uid])
@@ -154,32 +162,33 @@ class Hands:
             pinned=self._pinned,
             offer=self._offered.get(row.node),
         )
-        process.state = await self._warden.start(launch)
-        for text in set(process.state.notes) - job.notes:
+        try:
+            started = await self._warden.start(launch)
+        except InvalidRequest as error:
+            where = f"job {job.workload.id}: {job.workload.template(row.role).word}"
+            field = error.field.removeprefix("launch.")
+            raise InvalidRequest(field=f"{where}: {field}", value=error.value, expected=error.expected) from error
+        process.told(started)
+        for text in set(started.notes) - job.notes:
             job.notes.add(text)
             self._book.event("LimitNotInForce", text, job=job.row.id, warning=True, data={"worker": row.uid})
 
     async def _stop(self, process: LocalProcess) -> None:
         kill_s = process.row.kill_s or 0.0
-        left_s = max(0.0, kill_s - self._book.timeline.now())
+        left_s = min(max(0.0, kill_s - self._book.timeline.now()), GRACE_S_MAX)
         try:
-            state = await self._warden.stop(process.row.uid, grace_s=left_s)
+            process.told(await self._warden.stop(process.row.uid, grace_s=left_s))
         except NotFound:
-            process.state = None
-            return
-        if process.state is None or process.state.alive:  # its end may have been told meanwhile
-            process.state = state
+            process.denied()
         process.stop_told_s = kill_s
 
     async def _forget(self, job: LocalJob, uids: tuple[str, ...]) -> None:
-        """Their ends are in the store; ports of incarnations that nobody is left of are let go."""
+        """Their ends are in the store. Ports are let go first: once all is forgotten, nothing asks for that again."""
+        if owners := _without_ports(job):
+            await self._warden.release_ports(*owners)
         await self._warden.forget(*uids)
         for uid in uids:
-            job.processes[uid].state = None
-        left = {process.row.incarnation for process in job.live}
-        over = {job.processes[uid].row.incarnation for uid in uids} - left - {job.row.incarnation}
-        if over:
-            await self._warden.release_ports(*(f"{job.row.uid}.{incarnation}" for incarnation in sorted(over)))
+            job.processes[uid].forgot()
 
     def _begin_hook(self, job: LocalJob, process: LocalProcess, name: str) -> None:
         """Beside everything else: a hook may take as long as the grace period."""
@@ -191,11 +200,12 @@ class Hands:
     async def _run_hook(self, job: LocalJob, process: LocalProcess, name: str) -> None:
         row, problem = process.row, ""
         left_s = (row.kill_s or 0.0) - self._book.timeline.now() if name == PRE_STOP else _POST_START_S
+        timeout_s = min(max(0.1, left_s), GRACE_S_MAX)
         try:
             members = await self._members(job, row)
             contract = launching.contract_of(job.workload, job.row, row, members, self._directories(job, row))
             argv = contract.pre_stop if name == PRE_STOP else contract.post_start
-            ended = await self._warden.run_hook(row.uid, Hook(name, argv, max(0.1, left_s)))
+            ended = await self._warden.run_hook(row.uid, Hook(name, argv, timeout_s))
             problem = "" if ended.succeeded else ended.message
         except SternaError as error:
             problem = str(error)
@@ -256,6 +266,16 @@ class Hands:
 
 async def _nothing_more(job: LocalJob, row: WorkerRow) -> Mapping[str, str]:
     return {}
+
+
+def _without_ports(job: LocalJob) -> list[str]:
+    """Those of the job's owners of ports that nobody is left of: older incarnations, and all when it has ended."""
+    left = {process.row.incarnation for process in job.live}
+    over = {process.row.incarnation for process in job.processes.values()} - left
+    if not job.row.finished:
+        over.discard(job.row.incarnation)
+    owners = [f"{job.row.uid}.{incarnation}" for incarnation in sorted(over)]
+    return [job.row.uid, *owners] if job.row.finished and not left else owners
 
 
 def _raise_fence(directory: Path, incarnation: int) -> None:

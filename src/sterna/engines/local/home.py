@@ -5,6 +5,7 @@ journal/       decisions, for replay
 distribution.csv  what rebalancers looked at and moved, in SpeCon's columns
 jobs/<uid>/    checkpoints/ and workers/<uid>/ (mailbox, logs)
 lock           held by the one engine
+.reserve       room that is given up when the disk is full; .probe is what is written to find that out (`storage.py`)
 
 Where it is and how clients find the engine in it (token, endpoint.json) is `interfaces/api/endpoint.py`.
 """

@@ -1,13 +1,14 @@
 """What the scheduler's door (`engines/door/`) asks of the local engine."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from sterna.engines.door.household import FoundPod
+from sterna.engines.door.following import followed
+from sterna.engines.door.household import FoundPod, Taken
 from sterna.engines.local import asking
 from sterna.engines.local.book import LocalJob
 from sterna.engines.local.evaluating import LOG_PATTERN
 from sterna.engines.local.life import Life
-from sterna.engines.local.reporting import job_of_pod, seat_name
+from sterna.engines.local.reporting import is_on, job_of_pod, seat_name
 from sterna.engines.local.rows import ChangeKind, ChangeRow, Stage, WorkerRow
 from sterna.engines.pacing import Happening
 from sterna.model.ids import NodeId
@@ -15,6 +16,7 @@ from sterna.model.jobs import Role
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.protocol.reports import Batch
+from sterna.protocol.tokens import TokenOwner
 
 
 class LocalHousehold:
@@ -63,18 +65,24 @@ class LocalHousehold:
         self._life.notice(Happening.PRIORITY_CHANGED)
         return True
 
-    def take_reports(self, batch: Batch) -> int:
-        return self._reporting.take(batch)
+    def take_reports(self, batch: Batch, *, only_here: bool = False) -> Taken:
+        return self._reporting.take(batch, only_here=only_here)
+
+    def tenants(self, node: str) -> Iterable[TokenOwner]:
+        for job in self._book.busy.values():
+            if is_on(job, node):
+                yield TokenOwner(job.workload.namespace, job.workload.name, job.row.uid)
 
     def follow(self, node: str) -> Mapping[str, str]:
         """Logs that are to be read for evaluations, by worker."""
-        return {
+        wishes = {
             f"{job.workload.namespace}/{process.row.uid}": pattern
             for job in self._book.busy.values()
             if (pattern := dict(job.workload.annotations).get(LOG_PATTERN)) is not None
             for process in job.live
             if process.row.node == node
         }
+        return followed(wishes).patterns
 
     def _found(self, job: LocalJob, row: WorkerRow, pod: str) -> FoundPod:
         moves = [change for change in self._migrations(job) if _moved(change, row.role, row.ordinal)]

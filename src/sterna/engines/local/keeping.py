@@ -19,6 +19,8 @@ class Keeping:
 
     def nothing_runs(self, job: LocalJob) -> None:
         """The job has ended or is deleted, and its last process is gone: its time to be kept begins, or it goes."""
+        if not self._book.has(job):
+            return  # gone already, maybe with another one of its name in its place
         if job.row.deleting:
             self.drop(job)
             return
@@ -32,13 +34,14 @@ class Keeping:
 
     def drop(self, job: LocalJob) -> None:
         """Nothing of it is left but its events and changes."""
+        if not self._book.has(job):
+            return
         if (timer := self._timers.pop(job.row.id, None)) is not None:
             timer.cancel()
-        if self._book.jobs.get(job.row.id) is job:
-            self._book.drop_job(job)
-            self._book.commit(f"drop {job.row.id}")
-            shutil.rmtree(self._home.job(job.row.uid), ignore_errors=True)
-            self._on_dropped(job)
+        self._book.drop_job(job)
+        self._book.commit(f"drop {job.row.id}")
+        shutil.rmtree(self._home.job(job.row.uid), ignore_errors=True)
+        self._on_dropped(job)
 
     def close(self) -> None:
         for timer in self._timers.values():

@@ -109,6 +109,7 @@ def contract_of(
         given={**env, **ours, **(told or {})},
         fields=fields,
         moved={_MPI_DIR: str(directories.contract)},
+        where=f"job {workload.id}: {workload.template(row.role).word}",
     )
 
 

@@ -26,8 +26,9 @@ from sterna.engines.local.rules import Rules
 from sterna.engines.local.runner import Runner
 from sterna.engines.local.scheduler import SchedulerLoop
 from sterna.engines.local.standing import holding
+from sterna.engines.local.storage import Storage
 from sterna.engines.local.usage import Meter
-from sterna.engines.local.warden import Limits, ProcessState, WardenClient, connect_or_start
+from sterna.engines.local.warden import Census, Limits, ProcessState, WardenClient, connect_or_start
 from sterna.engines.local.watching import Watching
 from sterna.engines.pacing import Happening
 from sterna.model.errors import Conflict, EngineUnavailable, NotFound
@@ -60,6 +61,7 @@ class Life:
         self.reporting = Reporting(self.book)
         self.watching = Watching(self.book, self.home, secret=config.monitor_secret, deliver=self.reporting.answer)
         self.journal = DecisionJournal(self.home.journal, self.book, config.shapes, self.rules.about)
+        self.storage = Storage(self.book, self.home, tell=self._write_at_once)
         self.keeping = Keeping(self.book, self.home, on_dropped=self._dropped)
         self.loop: SchedulerLoop | None = None  # None: not running yet
         self.book.accelerators = {node.id: node.accelerator for node in self.roster.cluster.nodes}
@@ -92,6 +94,7 @@ class Life:
             at_the_end.callback(self._warden.close)
             self.limits = await self._warden.limits()
             loop = self._built(self._warden, wake.path)
+            self.storage.look()  # the reserve is there before anything else could fill the disk
             await self._adopt(self._warden)
             await self.watching.resume()
             events.add_reader(wake.fileno(), loop.woken, wake)
@@ -184,23 +187,23 @@ class Life:
             on_cycle=self._after_cycle,
             on_gone=self.keeping.nothing_runs,
             on_scan=self._measure,
+            on_carried=self.storage.could_not,
         )
         return self.loop
 
     async def _adopt(self, warden: WardenClient) -> None:
         """What the warden holds, compared with the store: known ones go on, strangers are killed."""
         assert self._runner is not None
+        held = self.book.held()
         census = await warden.list_all()
         states = {state.id: state for state in census.processes}
         for job in self.book.jobs.values():
-            self._runner.adopt(job, states)
+            self._runner.adopt(job, states, held)
             gone = [worker for worker in job.row.assigned if worker.node not in self.roster.offered]
             if gone and not job.row.finished:
                 losses.leave_places(self.book, job, f"node {gone[0].node} is not there any more", kill=False)
         self.book.commit("adopt")
-        for state in census.processes:
-            if state.id not in self.book.by_process:
-                await self._remove(state)
+        await self._remove_strangers(census)
 
     # -- news ---------------------------------------------------------------------------------------------------------
 
@@ -243,8 +246,14 @@ class Life:
             for process in job.live
             if process.row.pid is not None
         }
+        self.storage.look()
         self.watching.look()
         self.book.used = self._meter.measured(pids, self.config.clock.mono()) if pids else {}
+
+    def _write_at_once(self) -> None:
+        """Trouble with the disk is told now; what cannot be written is told from memory, and written later."""
+        with contextlib.suppress(EngineUnavailable):
+            self.book.commit("storage")
 
     def _asked_for(self, some: bool) -> None:
         self.journal.asked_for = self.journal.asked_for or some
@@ -268,6 +277,7 @@ class Life:
         if self._warden is None or self._runner is None or self.loop is None:
             return
         while True:
+            held = self.book.held()
             try:
                 census = await self._warden.list_all()
                 break
@@ -276,8 +286,14 @@ class Life:
                 await asyncio.sleep(error.retry_after_s)
         states = {state.id: state for state in census.processes}
         for job in self.book.jobs.values():
-            self._runner.adopt(job, states)
+            self._runner.adopt(job, states, held)
             self.loop.mark(job)
+        await self._remove_strangers(census)
+
+    async def _remove_strangers(self, census: Census) -> None:
+        for state in census.processes:
+            if state.id not in self.book.by_process:
+                await self._remove(state)
 
     async def _remove(self, state: ProcessState) -> None:
         """A process that nobody knows: of a job that was deleted, or of a store that is older than the warden."""

@@ -4,17 +4,22 @@ A report is about one worker, or about its job as a whole. Evaluations are judge
 goes, counts only for jobs whose workers do not tell so in their mailboxes.
 """
 
+import logging
 import uuid
 
 from sterna.engines.counters import settled
+from sterna.engines.door.household import Taken
 from sterna.engines.local import evaluating
 from sterna.engines.local.book import Book, LocalJob
 from sterna.engines.local.rows import Progress, WorkerRow
 from sterna.engines.local.standing import learning_spec
+from sterna.engines.refusals import Refusals
 from sterna.model.ids import JobId
 from sterna.model.jobs import ProgressPoint, Role
 from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN
-from sterna.protocol.reports import Answer, Batch, Report
+from sterna.protocol.reports import Answer, Batch, Refusal, Report, reason_of
+
+log = logging.getLogger(__name__)
 
 NAMELESS = "value"  # a metric that came without a name
 _POINTS_KEPT = 50
@@ -31,29 +36,57 @@ class Reporting:
     def __init__(self, book: Book) -> None:
         self.instance = uuid.uuid4().hex  # another one after every start
         self._book = book
-        self._last_seq: dict[str, int] = {}
+        self._last_seq: dict[tuple[str, str], int] = {}  # by uid of the job and name of the sender
+        self._refusals = Refusals()
 
     async def answer(self, batch: Batch) -> Answer:
         """To the monitor inside the engine."""
-        taken = self.take(batch) if batch.instance in ("", self.instance) else 0
-        return Answer(self.instance, len(batch.reports) - taken)
+        taken = self.take(batch) if batch.instance in ("", self.instance) else Taken(0)
+        passed_over = len(batch.reports) - taken.new - len(taken.refused)
+        return Answer(self.instance, passed_over, {}, {refusal.place: refusal.why for refusal in taken.refused})
 
-    def take(self, batch: Batch) -> int:
-        """How many of them were new and about somebody who is here."""
-        taken = 0
-        for report in batch.reports:
+    def take(self, batch: Batch, *, only_here: bool = False) -> Taken:
+        """Each report by itself: what cannot be taken is told to its own job, and costs the others nothing.
+
+        `only_here`: those about jobs on the batch's own node, and no others.
+        """
+        count = 0
+        refused: list[Refusal] = []
+        for place, report in enumerate(batch.reports):
             job = self._job_of(report)
-            if job is None or (report.seq and report.seq <= self._last_seq.get(report.pod, 0)):
+            if job is None or (only_here and not is_on(job, batch.node)):
                 continue
-            if not report.seq:  # what a monitor measured: the engine measures its own processes itself
-                taken += 1
+            sender = (job.row.uid, report.pod)
+            if report.seq and report.seq <= self._last_seq.get(sender, 0):
                 continue
-            self._last_seq[report.pod] = report.seq
-            self._note(job, report)
-            taken += 1
-        if taken:
+            if report.seq:  # else a monitor measured it, and the engine measures its own processes itself
+                self._last_seq[sender] = report.seq
+                try:
+                    self._note(job, report)
+                except Exception as error:  # the boundary of one report: its neighbours' must arrive
+                    log.exception("a report could not be taken", extra={"job": job.row.id})
+                    refused.append(Refusal(place, report.pod, reason_of(error)))
+                    continue
+            count += 1
+        for refusal in (*batch.refused, *refused):
+            self._tell_of(refusal, on=batch.node if only_here else None)
+        for pod, why in batch.faults.items():
+            job = job_of_pod(self._book, pod)
+            if job is not None and (not only_here or is_on(job, batch.node)):
+                message = f"its output is not searched for values: {evaluating.LOG_PATTERN}: {why}"
+                self._book.event("LogPatternRefused", message, job=job.row.id, warning=True)
+        if count:
             self._forget_the_gone()
-        return taken
+        return Taken(count, tuple(refused))
+
+    def _tell_of(self, refusal: Refusal, *, on: str | None) -> None:
+        """The job that it was to be about, if there is one. `on`: and if it is on this node."""
+        job = job_of_pod(self._book, refusal.pod)
+        if job is None or (on is not None and not is_on(job, on)):
+            return
+        message = self._refusals.message(job.row.uid, refusal, self._book.timeline.now())
+        if message is not None:
+            self._book.event("ReportRefused", message, job=job.row.id, warning=True)
 
     def _note(self, job: LocalJob, report: Report) -> None:
         if job.row.finished:
@@ -115,7 +148,10 @@ class Reporting:
 
     def _forget_the_gone(self) -> None:
         if len(self._last_seq) > 2 * sum(len(job.processes) + 1 for job in self._book.jobs.values()) + 64:
-            self._last_seq = {pod: seq for pod, seq in self._last_seq.items() if job_of_pod(self._book, pod)}
+            present = {job.row.uid for job in self._book.jobs.values()}
+            for uid in {uid for uid, _ in self._last_seq} - present:
+                self._refusals.forget(uid)
+            self._last_seq = {sender: seq for sender, seq in self._last_seq.items() if sender[0] in present}
 
 
 def seat_name(job: LocalJob, row: WorkerRow) -> str:
@@ -160,3 +196,7 @@ def _finished_epochs(report: Report) -> int | None:
 
 def _first(*numbers: float | None) -> float | None:
     return next((number for number in numbers if number is not None), None)
+
+
+def is_on(job: LocalJob, node: str) -> bool:
+    return any(process.row.node == node for process in job.live)

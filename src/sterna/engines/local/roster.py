@@ -6,6 +6,7 @@ from dataclasses import replace
 from sterna.engines.local.book import Book, LocalJob
 from sterna.engines.local.nodes import OfferedNode
 from sterna.engines.local.rows import NodeRow
+from sterna.engines.local.standing import takes_room
 from sterna.engines.local.store import Store
 from sterna.model.errors import NotFound
 from sterna.model.ids import NodeId
@@ -61,7 +62,7 @@ def guests_of(jobs: Iterable[LocalJob]) -> dict[NodeId, tuple[Guest, ...]]:
     for job in jobs:
         for process in job.live:
             row = process.row
-            if row.started_s is not None:
+            if takes_room(row, job.row.incarnation):
                 guest = Guest(row.uid, job.spec.request_of(row.role), devices=row.devices)
                 found.setdefault(row.node, []).append(guest)
     return {node_id: tuple(sorted(guests)) for node_id, guests in found.items()}
@@ -74,7 +75,7 @@ def room_taken(book: Book) -> dict[NodeId, Resources]:
         value = job.value
         workers: tuple[Worker, ...] = () if value is None else value.workers + value.leaving
         if job.row.finished or job.row.deleting:
-            workers = tuple(process.row.place for process in job.live if process.row.started_s is not None)
+            workers = tuple(p.row.place for p in job.live if takes_room(p.row, job.row.incarnation))
         for worker in workers:
             used[worker.node] = used.get(worker.node, NOTHING).plus(job.spec.request_of(worker.role))
     return used

@@ -13,6 +13,7 @@ from sterna.engines.local.book import Book, LocalJob, LocalProcess
 from sterna.engines.local.endings import Abandon, Finish, Restart, exit_kind
 from sterna.engines.local.moves import Ended, Hold, Move, Notice, Plan, Promote, Release, Started, Terminate
 from sterna.engines.local.rows import Exit, ExitKind, Heard, Stage, WorkerRow, WorkerState
+from sterna.engines.local.standing import sharing_spec
 from sterna.engines.local.warden.values import Phase as Held
 from sterna.model.conditions import ConditionType
 from sterna.model.jobs import Role, Worker
@@ -81,8 +82,9 @@ def finish(book: Book, job: LocalJob, move: Finish) -> None:
     book.event(move.reason, move.message, job=row.id, warning=not well, data={"phase": str(move.phase)})
     if well and row.progress is not None and row.progress.units_done > 0 and row.assigned:
         accelerator = book.accelerators.get(row.assigned[0].node, "")
-        fresh = book.knowledge.completed(job.spec, accelerator, row.progress.units_done)
-        book.learn(fresh, (job.spec.category, accelerator))
+        spec = sharing_spec(job)
+        fresh = book.knowledge.completed(spec, accelerator, row.progress.units_done)
+        book.learn(fresh, (spec.category, accelerator))
 
 
 def _plan(book: Book, job: LocalJob, move: Plan, letters: Letters) -> None:
@@ -228,7 +230,7 @@ def _exit_of(book: Book, process: LocalProcess) -> Exit:
         return Exit(kind, book.timeline.now(), message=state.message or "lost with the process that held it")
     end = state.exited
     return Exit(
-        exit_kind(row, code=end.code, status=process.status),
+        exit_kind(row, code=end.code, stopped=end.stopped, status=process.status),
         book.timeline.moment_of(end.at_mono_s),
         end.code,
         end.signal,

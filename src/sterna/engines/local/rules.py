@@ -26,6 +26,7 @@ class Rules:
         self._store = book.store
         self._book = book
         self._starving_after_s = config.starving_after_s
+        self._idle_cpu_share = config.idle_cpu_share
         self._version = config.version
         self._on_proposals = on_proposals
         known = self._store.setting("policy") or {"name": POLICY, "settings": {}, "placement": None}
@@ -73,6 +74,7 @@ class Rules:
             counted=self.placement == "count",
             starving_after_s=self._starving_after_s,
             rebalance=self._rebalance,
+            idle_cpu_share=self._idle_cpu_share,
         )
 
     def use_rate_limit(self, said: str, pacer: Pacer | None) -> None:
@@ -94,6 +96,7 @@ class Rules:
             "settings": self.policy_settings,
             "placement": self.placement,
             "starvingAfterSeconds": self._starving_after_s,
+            "idleCpuShare": self._idle_cpu_share,
             "rebalance": list(self.rebalancers),
             "rebalanceSettings": split_settings(self.rebalance_settings)[1],
         }

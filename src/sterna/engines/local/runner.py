@@ -5,7 +5,7 @@ processes and mailboxes; whatever fails is due again at the next look. One job i
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sterna.engines.local import changing
 from sterna.engines.local.book import Book, LocalJob, LocalProcess, committed_now
@@ -16,7 +16,7 @@ from sterna.engines.local.home import Home
 from sterna.engines.local.moves import next_moment, next_moves
 from sterna.engines.local.progress import note
 from sterna.engines.local.rowing import Letters, carry_out, five_letters
-from sterna.engines.local.warden.values import Phase, ProcessState
+from sterna.engines.local.warden.values import ProcessState
 from sterna.model.errors import InvariantBroken
 from sterna.protocol import read_orders, read_status
 from sterna.protocol.mailbox import STATUS_FILE
@@ -44,6 +44,8 @@ class Runner:
     async def reconcile(self, job: LocalJob) -> float | None:
         """Bring the job as far as it can come now. The moment to look again; None: when something happens."""
         for _ in range(_ROUNDS_MAX):
+            if not self._book.has(job):
+                return None  # dropped while an effect was carried out: rows written now would bring it back
             self.settle(job)
             self._book.commit(f"job {job.row.id}")
             fence = -1 if job.fence is None else job.fence
@@ -88,12 +90,18 @@ class Runner:
             return True
         return (before.phase, before.ack) != (status.phase, status.ack)
 
-    def adopt(self, job: LocalJob, states: Mapping[str, ProcessState]) -> None:
-        """After a start of the engine: what the warden and the mailboxes say of this job's processes."""
+    def adopt(self, job: LocalJob, states: Mapping[str, ProcessState], held: Collection[str]) -> None:
+        """What a census and the mailboxes say of this job's processes.
+
+        `held` are those that the warden was known to hold when the census was asked for: they are gone if it does not
+        name them. Of those that came later it says nothing.
+        """
         for process in job.processes.values():
-            process.state = states.get(process.row.uid)
-            if process.row.live and process.state is None and process.row.started_s is not None:
-                process.state = _unheard_of(process.row.uid)
+            uid = process.row.uid
+            if uid in states:
+                process.told(states[uid])
+            elif uid in held:
+                process.denied()
             if process.row.live:
                 orders = read_orders(self._home.mailbox(job.row.uid, process.row.uid))
                 process.order_written = orders.seq if orders is not None else 0
@@ -101,8 +109,3 @@ class Runner:
 
     def _look(self, job: LocalJob) -> Gang:
         return job.look(self._book.timeline.now(), closing=self.closing, warm_s=self._warm_s)
-
-
-def _unheard_of(uid: str) -> ProcessState:
-    """It ran, and the warden does not know of it: so it is gone, and nobody can say how it ended."""
-    return ProcessState(uid, Phase.LOST, None, 0.0, 0.0, message="the warden does not know of it any more")

@@ -44,6 +44,7 @@ class SchedulerLoop:
         on_cycle: Callable[[], None] = lambda: None,
         on_gone: Callable[[LocalJob], None] = lambda _: None,
         on_scan: Callable[[], None] = lambda: None,
+        on_carried: Callable[[LocalJob, EngineUnavailable | None], None] = lambda job, error: None,
     ) -> None:
         self.pacer = Pacer(rate_limit_s=rules.rate_limit_s)
         self.cycles = 0
@@ -56,6 +57,7 @@ class SchedulerLoop:
         self._on_cycle = on_cycle
         self._on_gone = on_gone
         self._on_scan = on_scan
+        self._on_carried = on_carried  # told what kept a job from being carried on; None: nothing did
         self._dirty: dict[JobId, None] = {}
         self._carried: set[JobId] = set()
         self._timers: dict[JobId, float] = {}
@@ -82,7 +84,7 @@ class SchedulerLoop:
         if job is None:
             return
         process = job.processes[state.id]
-        process.state = state
+        process.told(state)
         self._runner.heard(job, process)
         self.mark(job)
 
@@ -186,17 +188,17 @@ class SchedulerLoop:
             await _wait(self._work, None if math.isinf(next_s) else max(0.0, next_s))
 
     async def _carry(self, job: LocalJob) -> None:
-        before = (len(job.live), job.row.finished)
         moment: float | None = None
         try:
             moment = await self._runner.reconcile(job)
-            self._tell(job, before)
+            self._tell_if_gone(job)
+            self._on_carried(job, None)
         except EngineUnavailable as error:
             log.warning("job must wait", extra={"job": job.row.id, "why": str(error)})
+            self._on_carried(job, error)
             moment = self._book.timeline.now() + error.retry_after_s
         except InvalidRequest as error:  # its manifest asks for something that cannot be had
-            finish(self._book, job, Finish(Phase.FAILED, "CannotStart", str(error)))
-            moment = self._book.timeline.now()
+            moment = self._cannot_be_carried_on(job, error)
         except Exception as error:  # the boundary of one job: the others must go on
             log.exception("job could not be carried on", extra={"job": job.row.id})
             self._book.event("EngineProblem", f"{type(error).__name__}: {error}", job=job.row.id, warning=True)
@@ -204,19 +206,31 @@ class SchedulerLoop:
         finally:
             self._carried.discard(job.row.id)
             self._work.set()
+            self._tell(job)
         if moment is not None:
             self._timers[job.row.id] = moment
         else:
             self._timers.pop(job.row.id, None)
 
-    def _tell(self, job: LocalJob, before: tuple[int, bool]) -> None:
-        """What the core should know of what just happened to this job."""
-        live, finished = before
+    def _cannot_be_carried_on(self, job: LocalJob, error: InvalidRequest) -> float:
+        """The job fails. Where it has ended already something else is wrong, and is not tried again without a pause."""
+        if job.row.finished:
+            log.error("job that has ended could not be carried on", extra={"job": job.row.id, "why": str(error)})
+            return self._book.timeline.now() + RETRY_S
+        finish(self._book, job, Finish(Phase.FAILED, "CannotStart", str(error)))
+        return self._book.timeline.now()
+
+    def _tell(self, job: LocalJob) -> None:
+        """What the core should know of what happened to this job, whatever became of the call that noted it."""
+        ends, finished = job.told
+        job.told = (job.ends, job.row.finished)
         if job.row.finished and not finished:
             well = job.row.phase is Phase.SUCCEEDED
             self.notice(Happening.JOB_COMPLETED if well else Happening.JOB_FAILED)
-        elif len(job.live) < live:
+        elif job.ends > ends:  # counted, because one may have been planned and be gone within one call
             self.notice(Happening.WORKERS_GONE)
+
+    def _tell_if_gone(self, job: LocalJob) -> None:
         if (job.row.finished or job.row.deleting) and not job.live:
             self._on_gone(job)
 

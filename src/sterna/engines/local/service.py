@@ -36,7 +36,7 @@ from sterna.engines.local.roster import measured_by_node, room_taken, workers_by
 from sterna.engines.local.rows import ChangeKind, JobRow, Stage
 from sterna.engines.local.rules import names_in, require_rebalancers, settings_in
 from sterna.engines.local.standing import holding, spec_of
-from sterna.engines.local.watching import needs_monitor, require_watchable
+from sterna.engines.local.watching import needs_monitor, require_patterns, require_watchable
 from sterna.engines.pacing import Happening
 from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
@@ -78,6 +78,7 @@ class LocalScheduler:
     async def submit(self, manifest: str, *, cwd: str, dry_run: bool = False) -> list[Record]:
         """All documents of the text or none of them."""
         parsed = self._life.config.parse(manifest)
+        await require_patterns(document.workload for document in parsed)
         jobs = [self._accepted(document, cwd) for document in parsed]
         seen: set[JobId] = set()
         for job in jobs:
@@ -269,7 +270,9 @@ class LocalScheduler:
 
     async def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 1000) -> list[Record]:
         wanted = None if job_id is None else JobId(_full(job_id))
-        return [event_record(event) for event in self._book.store.events(wanted, after=after, limit=limit)]
+        written = self._book.store.events(wanted, after=after, limit=limit)
+        rest = self._book.unwritten_events(wanted, after=after) if self._life.storage.problem else []
+        return [event_record(event) for event in [*written, *rest][:limit]]
 
     async def changed(self, *, after: int, timeout_s: float) -> int:
         """The number of the newest event once it is above `after`, or whatever it is when time is up."""
@@ -317,7 +320,7 @@ class LocalScheduler:
 
     async def health(self) -> Record:
         life = self._life
-        problem = "" if life.loop is None else life.loop.problem
+        problem = life.storage.problem or ("" if life.loop is None else life.loop.problem)
         phases = Counter(job.row.phase.value for job in self._book.jobs.values())
         return {
             "ok": life.is_ready and not problem,

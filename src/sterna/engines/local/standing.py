@@ -7,7 +7,7 @@ from sterna.engines import counters
 from sterna.engines.local.book import LocalJob, own_category
 from sterna.engines.local.rows import JobRow, WorkerRow
 from sterna.model.jobs import Job, JobSpec, Worker
-from sterna.model.learning import Knowledge
+from sterna.model.learning import Knowledge, learns_within
 from sterna.model.workload import Workload
 
 
@@ -23,7 +23,12 @@ def spec_of(workload: Workload, row: JobRow) -> JobSpec:
 
 def learning_spec(job: LocalJob) -> JobSpec:
     """Under which category its speed is kept: its own, where it shares with nobody."""
-    return job.spec if job.spec.category else replace(job.spec, category=own_category(job))
+    return sharing_spec(job) if job.spec.category else replace(job.spec, category=own_category(job))
+
+
+def sharing_spec(job: LocalJob) -> JobSpec:
+    """Under which category it shares what is learned, with jobs of its namespace. None: it shares with nobody."""
+    return learns_within(job.spec)
 
 
 def holding(
@@ -72,7 +77,7 @@ def units_left(job: LocalJob, knowledge: Knowledge) -> float | None:
     done = progress.units_done if progress is not None else 0.0
     total = units_total(job)
     if total is None:
-        total = knowledge.units_for(job.spec)
+        total = knowledge.units_for(sharing_spec(job))
         if total is not None and done >= total:
             total = None  # it is longer than those before it
     if total is None and not done:
@@ -99,15 +104,18 @@ def leaving(job: LocalJob) -> tuple[Worker, ...]:
     seats, trains = set(job.row.assigned), job.row.incarnation
     newest = max((row.incarnation for row in live if row.wanted), default=0)
     seated = {row.uid: row for row in live if row.wanted and row.incarnation == newest and row.place in seats}
-    taken = {row.place for row in seated.values() if _takes_room(row, trains)}
+    taken = {row.place for row in seated.values() if takes_room(row, trains)}
     rest = [
         row.place
         for row in live
-        if row.uid not in seated and _takes_room(row, trains) and (row.place not in seats or row.place in taken)
+        if row.uid not in seated and takes_room(row, trains) and (row.place not in seats or row.place in taken)
     ]
     return tuple(sorted(rest))
 
 
-def _takes_room(row: WorkerRow, trains: int) -> bool:
-    """May there be a process behind it? One that waits for others to be gone has none yet."""
+def takes_room(row: WorkerRow, trains: int) -> bool:
+    """May there be a process behind it, be it one whose launch is not answered yet?
+
+    One that waits for others to be gone has none. `trains`: the job's incarnation.
+    """
     return row.started_s is not None or row.standby or row.incarnation <= trains

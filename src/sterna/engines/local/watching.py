@@ -20,7 +20,7 @@ from sterna.engines.local.rows import WorkerRow
 from sterna.model.errors import InvalidRequest
 from sterna.model.workload import Workload
 from sterna.monitor import Monitor, Settings, Watched
-from sterna.monitor.matching import fault_of
+from sterna.monitor.matcher import pattern_fault
 from sterna.protocol import environment as names
 from sterna.protocol.reports import Answer, Batch
 from sterna.protocol.tokens import job_token
@@ -44,11 +44,18 @@ def require_watchable(workload: Workload) -> None:
     field = f"job {workload.id}: metadata.annotations."
     if wishes.get(MONITOR, "true").lower() not in ("true", "false"):
         raise InvalidRequest(field=field + MONITOR, value=wishes[MONITOR], expected='"true" or "false"')
-    pattern = wishes.get(LOG_PATTERN)
-    if pattern is not None and (fault := fault_of(pattern)) is not None:
-        raise InvalidRequest(field=field + LOG_PATTERN, value=pattern, expected=f"a pattern ({fault})")
     if wishes.get(EPOCH_CSV) == "":
         raise InvalidRequest(field=field + EPOCH_CSV, value="", expected="the path of a file")
+
+
+async def require_patterns(workloads: Iterable[Workload]) -> None:
+    """`InvalidRequest`: what one of them is to be searched with is no pattern, or takes too long. Looked into by
+    another process, since a pattern may take seconds to be compiled."""
+    for workload in workloads:
+        pattern = dict(workload.annotations).get(LOG_PATTERN)
+        if pattern is not None and (fault := await pattern_fault(pattern)) is not None:
+            field = f"job {workload.id}: metadata.annotations.{LOG_PATTERN}"
+            raise InvalidRequest(field=field, value=pattern[:200], expected=f"a pattern ({fault})")
 
 
 class Watching:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -18,6 +18,7 @@ from sterna.engines.door.door import Door
 from sterna.interfaces.api.bodies import Refused, body_of, flag, given, number, texts
 from sterna.interfaces.api.door_routes import door_routes
 from sterna.interfaces.api.doorkeeper import Doorkeeper, problem_response
+from sterna.interfaces.api.json_answer import JsonAnswer
 from sterna.interfaces.api.logs import Selection, log_stream
 from sterna.interfaces.api.port import Scheduler
 from sterna.interfaces.api.problems import INTERNAL, Problem, problem_of
@@ -108,7 +109,7 @@ class _Answers:
         body = await body_of(request, {"manifest": str, "cwd": str, "dryRun": bool})
         manifest, cwd = given(body, "manifest"), given(body, "cwd")
         jobs = await self._scheduler.submit(manifest, cwd=cwd, dry_run=bool(body["dryRun"]))
-        return JSONResponse(jobs, 200 if body["dryRun"] else 201)
+        return JsonAnswer(jobs, 200 if body["dryRun"] else 201)
 
     async def job(self, request: Request) -> Any:
         return await self._scheduler.job(_job_id(request))
@@ -180,7 +181,7 @@ class _Answers:
     async def shutdown(self, request: Request) -> Any:
         body = await body_of(request, {"leaveJobs": bool})
         self._stop(bool(body["leaveJobs"]))
-        return JSONResponse({"stopping": True}, 202)
+        return JsonAnswer({"stopping": True}, 202)
 
 
 async def _told(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -205,7 +206,7 @@ def _route(path: str, ways: list[_Way]) -> Route:
     async def answer(request: Request) -> Response:
         try:
             found = await handlers[request.method](request)
-            return found if isinstance(found, Response) else JSONResponse(found, headers={"cache-control": "no-store"})
+            return found if isinstance(found, Response) else JsonAnswer(found, headers={"cache-control": "no-store"})
         except Refused as error:
             return problem_response(error.problem)
         except SternaError as error:

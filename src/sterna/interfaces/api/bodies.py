@@ -15,8 +15,9 @@ from sterna.interfaces.api.problems import Problem
 from sterna.model.errors import InvalidRequest
 
 BODY_BYTES_MAX = 1 << 20
+BODY_S = "sterna.body_s"  # of a request's scope: how long its body may take
 
-_READ_WITHIN_S = 30.0
+_READ_WITHIN_S = 30.0  # where the scope does not say
 _TYPES = {str: "text", int: "a whole number", bool: "true or false", dict: "keys with values"}
 
 
@@ -87,14 +88,15 @@ async def content_of(request: Request) -> bytes:
     if not size.isdigit() or len(size) > 18 or int(size) > BODY_BYTES_MAX:
         raise _too_large()
     content = bytearray()
+    within_s = float(request.scope.get(BODY_S, _READ_WITHIN_S))
     try:
-        async with asyncio.timeout(_READ_WITHIN_S):
+        async with asyncio.timeout(within_s):
             async for chunk in request.stream():
                 content += chunk
                 if len(content) > BODY_BYTES_MAX:
                     raise _too_large()
     except TimeoutError:
-        raise Refused(Problem(408, "too-slow", f"the body did not arrive within {_READ_WITHIN_S:g} s")) from None
+        raise Refused(Problem(408, "too-slow", f"the body did not arrive within {within_s:g} s")) from None
     except ClientDisconnect:
         raise Refused(Problem(400, "malformed", "the body ended early")) from None
     return bytes(content)

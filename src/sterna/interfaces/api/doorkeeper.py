@@ -6,10 +6,10 @@ compared in constant time and only ever read from the Authorization header, so i
 
 import hmac
 
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sterna.interfaces.api.endpoint import LOOPBACK
+from sterna.interfaces.api.json_answer import JsonAnswer
 from sterna.interfaces.api.problems import MEDIA_TYPE, Problem
 
 _OPEN = frozenset({"/healthz"})  # says whether an engine is there, nothing more
@@ -30,6 +30,9 @@ class Doorkeeper:
             await problem_response(problem)(scope, receive, send)
 
     def _objection(self, scope: Scope) -> Problem | None:
+        names = [name for name, _ in scope["headers"]]
+        if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] != "1.1"):
+            return Problem(400, "malformed", "where the body ends is told twice: by its length and by chunks")
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or _name(hosts[0]) not in LOOPBACK:
             return Problem(421, "wrong-host", "this engine answers on loopback only: 127.0.0.1 or localhost")
@@ -44,7 +47,7 @@ class Doorkeeper:
         return None
 
 
-def problem_response(problem: Problem) -> JSONResponse:
+def problem_response(problem: Problem) -> JsonAnswer:
     headers = {"cache-control": "no-store"}
     if problem.status == 401:
         headers["www-authenticate"] = 'Bearer realm="sterna"'
@@ -52,7 +55,7 @@ def problem_response(problem: Problem) -> JSONResponse:
         headers["connection"] = "close"  # the body may not have been read: what follows is no request
     if (retry_after_s := problem.more.get("retryAfterSeconds")) is not None:
         headers["retry-after"] = str(max(1, round(retry_after_s)))
-    return JSONResponse(problem.record, problem.status, headers=headers, media_type=MEDIA_TYPE)
+    return JsonAnswer(problem.record, problem.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def _name(host: bytes) -> str:

@@ -35,6 +35,7 @@ from sterna.interfaces.cli import (
     simulate,
     submit,
     suspension,
+    token,
     top,
     traces,
     up,
@@ -106,7 +107,7 @@ def sterna(
 
 _ENGINE = (up, down, submit, get, describe, logs, events, explain, top, wait, demo)  # in the order that help lists them
 _CHANGES = (scale, migrate, nodes, suspension, delete, policy)
-_CORE = (operator, monitor, decide, simulate, compare, scenario, replay, generate)
+_CORE = (operator, monitor, token, decide, simulate, compare, scenario, replay, generate)
 _LISTS = (policies, rebalancers, models, traces, crds)
 for _module in (*_ENGINE, *_CHANGES):
     _module.add_to(cli)

@@ -3,6 +3,7 @@
 Only reads and checks what is wanted; what then runs is `monitor_process.py`.
 """
 
+import os
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,16 +23,17 @@ Examples:
   sterna monitor --scheduler 10.0.0.1 --token-file token \\
       --log-pattern 'team-a/*=step (?P<step>\\d+) loss (?P<value>\\S+)' --epoch-logs /metrics
 \b
-What it takes, each with a bearer token (a job's own, or the installation's):
+What it takes, each with a bearer token (a job's own, which the scheduler tells it of, or the monitor's):
   POST /monitor   {"pod": NAME, "value": NUMBER}                       answered Ok
   POST /reports   a report, or {"reports": [...]}
   POST /apis/trainer.kubeflow.org/v1alpha1/namespaces/NS/trainjobs/NAME/status   Kubeflow Trainer's push
   GET  /workers   what it knows of each pod
-and without one GET /healthz and GET /readyz.
+and on --health-port, without one, GET /healthz and GET /readyz.
 Groups of a pattern: value, metric, step, epoch, units_done, units_total, step_s, epoch_s, workers. Lines are cut at
 4096 bytes, and a pattern that takes more than half a second over the lines at hand is not used any more.
 SIGTERM sends what is left, for two seconds at most, and ends the monitor.
-Environment: NODE_NAME, SERVER_ENDPOINT and STERNA_TOKEN_FILE stand for --node, --scheduler and --token-file.
+Environment: NODE_NAME, SERVER_ENDPOINT and STERNA_TOKEN_FILE stand for --node, --scheduler and --token-file;
+STERNA_HTTP_LIMITS changes what is taken of strangers, such as connections=512,per_address=128,head_s=5.
 """
 
 
@@ -49,7 +51,8 @@ class MonitorOptions:
             "--token-file",
             metavar="FILE",
             envvar="STERNA_TOKEN_FILE",
-            help="The installation's secret, one a line: the first is used, all are accepted. Read again if changed.",
+            help="What the scheduler knows this monitor by: what `sterna token` prints, or a service account's token. "
+            "Read again if changed.",
         ),
     ] = None
     node: Annotated[
@@ -61,6 +64,12 @@ class MonitorOptions:
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free; the log says which.")] = (
         8081
     )
+    health_host: Annotated[
+        str, typer.Option("--health-host", help="Where probes are answered: GET /healthz and GET /readyz.")
+    ] = "127.0.0.1"
+    health_port: Annotated[
+        int, typer.Option("--health-port", min=0, max=65535, help="0: any that is free; the log says which.")
+    ] = 8082
     log_root: Annotated[
         Path | None,
         typer.Option(
@@ -116,6 +125,7 @@ def monitor(run: MonitorOptions) -> None:
     logs; measures CPU, memory and GPUs of each worker; sends it all to the scheduler in batches. Either side may be
     restarted at any time. Needs no rights in the cluster: one of these runs on every node.
     """
+    from sterna.connections import limits_from
     from sterna.interfaces.cli.monitor_process import Wanted, become
     from sterna.monitor import Settings
     from sterna.monitor.running import pattern_of, scheduler_url
@@ -123,7 +133,7 @@ def monitor(run: MonitorOptions) -> None:
     if run.scheduler is None:
         raise InvalidRequest(field="--scheduler", value=None, expected="the URL of the scheduler's door")
     if run.token_file is None:
-        raise InvalidRequest(field="--token-file", value=None, expected="a file that holds the installation's secret")
+        raise InvalidRequest(field="--token-file", value=None, expected="a file that holds this monitor's token")
     for name, value in (("--forward-every", run.forward_every), ("--silent-after", run.silent_after)):
         if value <= 0:
             raise InvalidRequest(field=name, value=value, expected="a time above 0")
@@ -131,6 +141,8 @@ def monitor(run: MonitorOptions) -> None:
         node=run.node or socket.gethostname(),
         host=run.host,
         port=run.port,
+        health_host=run.health_host,
+        health_port=run.health_port,
         forward_s=run.forward_every,
         measure_s=run.measure_every,
         silent_after_s=run.silent_after,
@@ -143,6 +155,7 @@ def monitor(run: MonitorOptions) -> None:
     )
     wanted = Wanted(settings, scheduler_url(run.scheduler), str(run.token_file), run.log_level, run.log_form)
     check_level(run.log_level)
+    limits_from(os.environ)  # a mistake in it is told here
     become(wanted)
 
 

@@ -8,10 +8,11 @@ import asyncio
 import json
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from sterna.connections import limits_from
 from sterna.interfaces.cli.daemon_log import LogForm, log_to_stderr
 from sterna.model.errors import SternaError
 from sterna.monitor import Pattern, Settings
@@ -53,7 +54,8 @@ def main() -> int:
     wanted = Wanted.from_json(sys.argv[1])
     log_to_stderr(wanted.log_level, wanted.log_form)
     try:
-        asyncio.run(run_monitor(wanted.settings, scheduler=wanted.scheduler, token_file=Path(wanted.token_file)))
+        settings = replace(wanted.settings, limits=limits_from(os.environ))
+        asyncio.run(run_monitor(settings, scheduler=wanted.scheduler, token_file=Path(wanted.token_file)))
     except (SternaError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return _EXIT_MISUSED

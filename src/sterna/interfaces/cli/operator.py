@@ -11,7 +11,15 @@ import typer
 
 from sterna.interfaces.cli.choices import rebalancer_names, settings
 from sterna.interfaces.cli.daemon_log import LogForm, log_to_stderr
-from sterna.interfaces.cli.options import Rebalance, RebalanceSettings, Settings, policy_names, seconds, taking
+from sterna.interfaces.cli.options import (
+    IdleCpuShare,
+    Rebalance,
+    RebalanceSettings,
+    Settings,
+    policy_names,
+    seconds,
+    taking,
+)
 from sterna.model.errors import InvalidRequest
 
 _EPILOG = """\b
@@ -24,9 +32,9 @@ Examples:
 \b
 Inside a pod the service account is used; elsewhere --kubeconfig, else KUBECONFIG, else ~/.kube/config.
 The ConfigMap sterna-config in the operator's namespace goes over --policy, --set, --placement, --rate-limit,
---starving-after and --rebalance while the operator runs: keys policy, settings (one name=value a line), placement,
-rateLimitSeconds, starvingAfterSeconds, rebalance (NAME,...), rebalanceSettings (as settings). What cannot be used there
-changes nothing, and an event on the ConfigMap says why.
+--starving-after, --idle-cpu-share and --rebalance while the operator runs: keys policy, settings (one name=value a
+line), placement, rateLimitSeconds, starvingAfterSeconds, idleCpuShare, rebalance (NAME,...), rebalanceSettings (as
+settings). What cannot be used there changes nothing, and an event on the ConfigMap says why.
 SIGTERM gives the Lease back and ends the operator; jobs run on, and the next leader finds everything in their status.
 Environment: POD_NAME names this replica in the Lease, CUSTOM_CLUSTER_DOMAIN is appended to the names of services.
 """
@@ -56,6 +64,20 @@ class OperatorOptions:
             "--watch-namespace", help="Look after the jobs of this one only; may be given again. Default: all."
         ),
     ] = field(default_factory=list)
+    see_all_pods: Annotated[
+        bool,
+        typer.Option(
+            "--see-all-pods", help="Beside --watch-namespace: count pods of other namespaces, which take room too."
+        ),
+    ] = False
+    exclude_namespace: Annotated[
+        list[str],
+        typer.Option(
+            "--exclude-namespace",
+            help="Refuse jobs in this one; may be given again. In kube-system, kube-public, kube-node-lease and "
+            "(unless it is watched by name) the operator's own they always are.",
+        ),
+    ] = field(default_factory=list)
     identity: Annotated[
         str | None, typer.Option("--identity", help="This replica's name in the Lease. Default: POD_NAME, or the host.")
     ] = None
@@ -75,6 +97,7 @@ class OperatorOptions:
         float | None,
         typer.Option("--starving-after", metavar="TIME", parser=seconds, help="Keep nodes for who waited so long."),
     ] = None
+    idle_cpu_share: IdleCpuShare = None
     binding: Annotated[
         BindingChoice,
         typer.Option(
@@ -86,10 +109,24 @@ class OperatorOptions:
     nudge: Annotated[
         bool, typer.Option("--nudge", help="Have launchers see a changed host list at once, not within a minute.")
     ] = False
+    mpi_jobs: Annotated[
+        bool,
+        typer.Option("--mpi-jobs/--no-mpi-jobs", help="Run MPIJobs, which need ConfigMaps for their host lists."),
+    ] = True
     kubeshare: Annotated[
         bool,
         typer.Option("--kubeshare/--no-kubeshare", help="Count KubeShare's SharePods; place those of high priority."),
     ] = False
+    share_learning: Annotated[
+        bool,
+        typer.Option(
+            "--share-learning/--no-share-learning",
+            help="Jobs of one category learn from each other across namespaces, where their owners trust each other.",
+        ),
+    ] = False
+    migrations_max: Annotated[
+        int, typer.Option("--migrations-max", min=1, help="Open Migrations of one namespace; more are refused.")
+    ] = 100
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect/--no-leader-elect", help="Only the replica that holds the Lease acts.")
     ] = True
@@ -132,6 +169,14 @@ class OperatorOptions:
         int | None,
         typer.Option("--monitor-port", min=1, max=65535, help="Tell pods that `sterna monitor` listens there."),
     ] = None
+    monitor_account: Annotated[
+        str | None,
+        typer.Option(
+            "--monitor-account",
+            metavar="NAMESPACE/NAME",
+            help="The service account of monitors: their tokens are reviewed by the API server.",
+        ),
+    ] = None
     distribution_csv: Annotated[
         Path | None,
         typer.Option("--distribution-csv", metavar="FILE", help="What rebalancers looked at, in SpeCon's columns."),
@@ -153,26 +198,34 @@ def operator(run: OperatorOptions) -> None:
 
     _require_extra()
     from sterna.compose import run_operator
+    from sterna.connections import limits_from
 
     log_to_stderr(run.log_level, run.log_form)
     if run.set_ and run.policy is None:
         raise InvalidRequest(field="--set", value=run.set_[0], expected="--policy beside it, whose option it is")
     _require_token(run)
+    limits_from(os.environ)  # a mistake in it is told here
     asyncio.run(
         run_operator(
             kubeconfig=run.kubeconfig,
             context=run.context,
             namespace=run.namespace,
             watch=tuple(dict.fromkeys(run.watch_namespace)) or None,
+            see_all_pods=run.see_all_pods,
+            exclude=tuple(dict.fromkeys(run.exclude_namespace)),
             identity=run.identity or os.environ.get("POD_NAME") or socket.gethostname(),
             binding=run.binding.value,
             nudge=run.nudge,
+            mpi_jobs=run.mpi_jobs,
             kubeshare=run.kubeshare,
+            share_learning=run.share_learning,
+            migrations_max=run.migrations_max,
             policy=run.policy,
             settings=settings(run.set_),
             placement=run.placement,
             rate_limit_s=run.rate_limit,
             starving_after_s=run.starving_after,
+            idle_cpu_share=run.idle_cpu_share,
             elect=run.leader_elect,
             lease_s=run.lease_duration,
             renew_s=run.lease_renew,
@@ -187,6 +240,7 @@ def operator(run: OperatorOptions) -> None:
             door_host=run.door_address,
             door_port=_door_port(run),
             monitor_port=run.monitor_port,
+            monitor_account=run.monitor_account,
             distribution_file=run.distribution_csv,
         )
     )
@@ -196,7 +250,12 @@ def _require_token(run: OperatorOptions) -> None:
     """Nothing that moves work, or believes reports, is ever open to whoever finds its address."""
     if run.token_file is not None:
         return
-    asked = {"--door-address": run.door_address, "--door-port": run.door_port, "--monitor-port": run.monitor_port}
+    asked = {
+        "--door-address": run.door_address,
+        "--door-port": run.door_port,
+        "--monitor-port": run.monitor_port,
+        "--monitor-account": run.monitor_account,
+    }
     for option, value in asked.items():
         if value is not None:
             expected = "--token-file beside it: nobody comes in, or reports, without the installation's secret"

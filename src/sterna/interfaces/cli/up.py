@@ -1,5 +1,6 @@
 """`sterna up`: start the engine of this machine."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,15 @@ import typer
 
 from sterna.interfaces.cli.asking import Home, Quiet, say
 from sterna.interfaces.cli.choices import settings, split_list
-from sterna.interfaces.cli.options import Rebalance, RebalanceSettings, Settings, policy_names, seconds, taking
+from sterna.interfaces.cli.options import (
+    IdleCpuShare,
+    Rebalance,
+    RebalanceSettings,
+    Settings,
+    policy_names,
+    seconds,
+    taking,
+)
 from sterna.model.errors import Conflict, InvalidRequest, SternaError
 
 if TYPE_CHECKING:
@@ -69,6 +78,7 @@ class UpOptions:
         float | None,
         typer.Option("--rate-limit", metavar="TIME", parser=seconds, help="Least time between two decisions."),
     ] = None
+    idle_cpu_share: IdleCpuShare = None
     rebalance: Rebalance = None
     rebalance_set: RebalanceSettings = field(default_factory=list)
     monitor: Annotated[
@@ -99,11 +109,13 @@ def up(run: UpOptions) -> None:
     Schedules jobs, runs them as processes and answers the other commands, until it is stopped. Prints where it
     answers, and what of the limits of jobs is enforced here and what not.
     """
+    from sterna.connections import limits_from
     from sterna.interfaces.api.endpoint import prepare_home, state_home
     from sterna.interfaces.api.listener import listening
 
     home = state_home(run.home)
     _require_consistent(run)
+    limits_from(os.environ)  # a mistake in it is told here
     _require_alone(home)
     prepare_home(home)
     if run.detach:
@@ -153,6 +165,7 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
             rate_limit_s=run.rate_limit,
             rebalance=_rebalancers(run),
             rebalance_settings=settings(run.rebalance_set, flag="--rebalance-set"),
+            idle_cpu_share=run.idle_cpu_share,
             monitor_secret=own_token(home) if run.monitor else None,
         )
     )
@@ -251,6 +264,7 @@ def _arguments(run: UpOptions, home: Path) -> list[str]:
         "--policy": run.policy,
         "--placement": run.placement,
         "--rate-limit": run.rate_limit,
+        "--idle-cpu-share": run.idle_cpu_share,
         "--rebalance": run.rebalance,
         "--door-port": run.door_port,
         "--port": run.port,

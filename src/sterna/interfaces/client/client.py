@@ -102,10 +102,10 @@ class Client:
         return self._post(f"{self._path(job_id)}/resume", {})
 
     def drain(self, node: str) -> Record:
-        return self._post(f"/v1/nodes/{quote(node, safe='')}/drain", {})
+        return self._post(f"/v1/nodes/{_in_path(node)}/drain", {})
 
     def uncordon(self, node: str) -> Record:
-        return self._post(f"/v1/nodes/{quote(node, safe='')}/uncordon", {})
+        return self._post(f"/v1/nodes/{_in_path(node)}/uncordon", {})
 
     def policy(self) -> Record:
         return self._get("/v1/policy")
@@ -149,13 +149,18 @@ class Client:
 
     def _path(self, job_id: str) -> str:
         namespace, _, name = full_id(job_id, self._namespace).partition("/")
-        return f"/v1/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        return f"/v1/jobs/{_in_path(namespace)}/{_in_path(name)}"
 
     def _get(self, path: str) -> Record:
         return _record(self._connection.ask("GET", path))
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Record:
         return _record(self._connection.ask("POST", path, body=body, deadline_s=_SLOW_S))
+
+
+def _in_path(name: str) -> str:
+    """Halves of characters, of which no name consists, become question marks: they find nothing, and nothing breaks."""
+    return quote(name, safe="", errors="replace")
 
 
 def full_id(name: str, namespace: str = "default") -> str:

@@ -47,20 +47,27 @@ class Troubled(Client):
         self.told: list[WatchEvent[Any]] = []  # after the next event, once
 
     async def listing(
-        self, resource: Resource, *, namespace: str | None = None, labels: str = "", shape: type[Any]
+        self, resource: Resource, *, namespace: str | None = None, labels: str = "", name: str = "", shape: type[Any]
     ) -> Listing[Any]:
         self.listings += 1
         if self.fail_listing:
             raise self.fail_listing.pop(0)
-        return await super().listing(resource, namespace=namespace, labels=labels, shape=shape)
+        return await super().listing(resource, namespace=namespace, labels=labels, name=name, shape=shape)
 
     async def watch(
-        self, resource: Resource, *, since: str, namespace: str | None = None, labels: str = "", shape: type[Any]
+        self,
+        resource: Resource,
+        *,
+        since: str,
+        namespace: str | None = None,
+        labels: str = "",
+        name: str = "",
+        shape: type[Any],
     ) -> AsyncGenerator[WatchEvent[Any], None]:
         self.watches.append(since)
         if self.fail_watch:
             raise self.fail_watch.pop(0)
-        events = super().watch(resource, since=since, namespace=namespace, labels=labels, shape=shape)
+        events = super().watch(resource, since=since, namespace=namespace, labels=labels, name=name, shape=shape)
         async with aclosing(events):
             async for event in events:
                 for _ in range(2 if self.repeat else 1):
@@ -133,6 +140,33 @@ def test_what_is_there_is_listed_and_what_happens_is_followed(control_plane, nam
             await until(lambda: not scene.names(), "its end is known")
             assert scene.heard == [("added", "a"), ("changed", "a"), ("removed", "a")]
             assert scene.api.listings == 1
+
+    run(play())
+
+
+def test_s4_reflectors_of_one_name_each_share_a_store_and_see_nothing_else(control_plane, namespace):
+    async def play() -> None:
+        async with opened(control_plane) as client:
+            scene = Following(Troubled(client), namespace)
+            named = [
+                Reflector(client, CONFIG_MAPS, scene.store, shape=ConfigMapObject, namespace=namespace, name=name)
+                for name in ("one", "two")
+            ]
+            await scene.make("one")
+            await scene.make("foreign")
+            tasks = [asyncio.ensure_future(reflector.run()) for reflector in named]
+            for reflector in named:
+                await reflector.synced.wait()
+            assert scene.names() == {"one"}
+            await scene.make("two")
+            await scene.make("foreign-too")
+            await until(lambda: scene.names() == {"one", "two"}, "what came is known")
+            await scene.remove("one")
+            await until(lambda: scene.names() == {"two"}, "its end is known")
+            assert {name for _, name in scene.heard} == {"one", "two"}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     run(play())
 

@@ -21,6 +21,10 @@ def pod(name: str = "a", version: int | str = 1, *, uid: str = "", node: str = "
     return Pod(metadata=meta, spec=PodSpec(node_name=node))
 
 
+def _owner(found: Pod) -> str | None:
+    return next((owner.uid for owner in found.metadata.owner_references or ()), None)
+
+
 def versions(store: Store[Pod]) -> dict[str, str]:
     return {found.metadata.name: found.metadata.resource_version for found in store}
 
@@ -127,7 +131,7 @@ def test_listeners_hear_of_differences_only_and_of_a_successor_twice():
 
 
 def test_indexes_follow_every_change():
-    store = Store[Pod]({"job": lambda found: found.metadata.controller_uid, "node": lambda found: found.spec.node_name})
+    store = Store[Pod]({"job": _owner, "node": lambda found: found.spec.node_name})
     store.put(pod("a", 1, job="j"))
     store.put(pod("b", 2, job="j", node="n1"))
     assert {found.metadata.name for found in store.by("job", "j")} == {"a", "b"}
@@ -217,3 +221,14 @@ def test_r3_a_listing_in_the_middle_changes_nothing_about_the_end(story, data):
     for event in story[cut:]:
         store.apply(event)
     assert versions(store) == newest(story)
+
+
+def test_a_listing_of_one_name_says_nothing_about_the_others():
+    store: Store[Pod] = Store()
+    for name in ("a", "b"):
+        store.put(pod(name))
+    assert store.replace(Listing([], "5"), namespace="n", name="a") == 1
+    assert versions(store) == {"b": "1"}
+    store.put(pod("c", 7))
+    store.clear(namespace="n", name="b")
+    assert versions(store) == {"c": "7"}

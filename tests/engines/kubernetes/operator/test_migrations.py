@@ -116,3 +116,24 @@ def test_a_request_made_again_under_the_same_name_is_another_one(lab: Lab):
         lab.create(migration("move", job="job", to=here))
         status = lab.until_phase("move", "Succeeded", "Refused", "Failed")
         assert (status["phase"], status["from"], status["to"]) == ("Succeeded", there, here)
+
+
+def test_s1_a_namespace_has_a_limit_of_open_migrations_and_the_next_ones_are_refused_with_a_reason(lab: Lab):
+    lab.nodes.add(2, gpus=2)
+    lab.nodes.habits.on_stop = lambda _: None
+    with lab.operator(migrations_max=2) as operator:
+        lab.create(elastic_job("job", low=1, high=1))
+        lab.until_pods("job-worker-0")
+        lab.create(migration("first", job="job"))
+        lab.until_phase("first", "Moving")  # and stays so: its worker does not go
+        others = ["second", "third", "fourth"]
+        for worker, name in enumerate(others):
+            lab.create(migration(name, job="job", worker=worker, to="nowhere"))  # the job is busy, so they wait
+        refused = [lab.until_phase(name, "Refused") for name in others[1:]]
+        assert {status["reason"] for status in refused} == {"TooManyMigrations"}
+        assert all("2 open Migrations" in status["message"] for status in refused)
+        assert "phase" not in lab.job("Migration", "second").get("status", {})
+        lab.nodes.let_go("job-worker-0")
+        assert lab.until_phase("first", "Succeeded", "Failed")["phase"] == "Succeeded"
+        assert lab.until_phase("second", "Refused")["reason"] == "NoSuchNode"
+        until(lambda: operator.operator.at_rest, "nothing is left to do")

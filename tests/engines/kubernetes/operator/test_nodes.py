@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.fixtures import fresh_name, make_namespace
 from tests.cluster.requests import until
 from tests.engines.kubernetes.operator.lab import Lab, elastic_job, nodes_of, same, tf_job
 
@@ -77,6 +81,27 @@ def test_dragon_27_pods_of_others_take_room_until_they_are_gone(lab: Lab):
         lab.until_pods("theirs", "job-worker-0")
         lab.api.delete(f"{path}/theirs")
         lab.until_pods("job-worker-0", "job-worker-1")
+
+
+@pytest.mark.parametrize("see_all", [False, True], ids=["only its own", "all"])
+def test_s4_an_operator_of_one_namespace_counts_pods_of_others_if_it_may_see_them(
+    lab: Lab, control_plane: ControlPlane, see_all: bool
+):
+    """The room that is taken on a node by pods that it does not see looks free to it; the documentation says so."""
+    (node,) = lab.nodes.add(1, gpus=2, cpu="4")
+    elsewhere = fresh_name("elsewhere")
+    make_namespace(control_plane, elsewhere)
+    path = f"/api/v1/namespaces/{elsewhere}/pods"
+    lab.api.create(path, stranger("theirs", node, cpu="3", gpus=1))
+    with lab.operator(see_all_pods=see_all) as operator:
+        lab.create(elastic_job("job", low=1, high=2))
+        workers = {"job-worker-0"} if see_all else {"job-worker-0", "job-worker-1"}
+        lab.until_pods(*workers)
+        until(lambda: operator.operator.at_rest, "all is decided")
+        assert lab.pods().keys() == workers
+        if see_all:
+            lab.api.delete(f"{path}/theirs", {"gracePeriodSeconds": 0})
+            lab.until_pods("job-worker-0", "job-worker-1")
 
 
 def test_what_is_left_of_a_finished_job_takes_room_until_it_is_gone(lab: Lab):

@@ -98,7 +98,8 @@ def test_a_new_card_has_a_name_that_no_other_card_of_the_node_has_and_always_the
 
 
 def _filled(bare: Node, there: list[SharePod]) -> Node:
-    return replace(bare, guests=tuple(guests_of(bare.id, there).values()))
+    guests = {key: guest for pod in there for key, guest in guests_of(replace(pod, node=bare.id)).items()}
+    return replace(bare, guests=tuple(guests.values()))
 
 
 def _deciding(name: str) -> Callable[[Snapshot], Decision]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sterna.engines.kubernetes.exclusion import refusing_excluded
 from sterna.engines.kubernetes.memory import memory_data, memory_of
 from sterna.engines.kubernetes.nodes import UNSCHEDULABLE, guest_of, node_of, request_of_pod, takes_room
 from sterna.engines.kubernetes.objects import NodeObject, Pod
@@ -201,6 +202,9 @@ def test_rebalancers_are_those_of_the_config_map_or_those_it_was_started_with():
     [
         ({"namespace": "Not A Name"}, "namespace"),
         ({"watch": ()}, "watch namespace"),
+        ({"watch": ("team", "kube-system")}, "watch namespace"),
+        ({"exclude": ("Not A Name",)}, "exclude namespace"),
+        ({"watch": ("team",), "exclude": ("team",)}, "exclude namespace"),
         ({"identity": " "}, "identity"),
         ({"lease_s": 5.0, "renew_s": 5.0}, "renew"),
         ({"cluster_domain": "no domain"}, "cluster domain"),
@@ -211,3 +215,31 @@ def test_rebalancers_are_those_of_the_config_map_or_those_it_was_started_with():
 def test_an_operator_is_not_started_with_what_makes_no_sense(wrong: dict[str, Any], field: str):
     with pytest.raises(InvalidRequest, match=f"^{field}"):
         OperatorConfig(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("settings", "namespace", "refused"),
+    [
+        pytest.param({}, "team", False, id="a team's namespace is for jobs"),
+        pytest.param({}, "kube-system", True, id="the cluster's own is not"),
+        pytest.param({}, "kube-node-lease", True, id="nor this one of it"),
+        pytest.param({}, "kube-systems", False, id="another one that begins like it is"),
+        pytest.param({"namespace": "ours"}, "ours", True, id="the operator's own is not"),
+        pytest.param({"namespace": "ours"}, "sterna-system", False, id="one that is not its own is"),
+        pytest.param({"namespace": "ours", "watch": ("ours",)}, "ours", False, id="unless somebody names it"),
+        pytest.param({"exclude": ("billing",)}, "billing", True, id="one that somebody excludes is not"),
+        pytest.param({"exclude": ("billing",)}, "kube-system", True, id="which adds to the others"),
+    ],
+)
+def test_s4_where_jobs_are_refused(settings: dict[str, Any], namespace: str, refused: bool):
+    config = OperatorConfig(**settings)
+    assert config.excludes(namespace) is refused
+    document = {"metadata": {"name": "job", "namespace": namespace}}
+    found: list[Any] = []
+    parse = refusing_excluded(config, lambda body: found.append(body))  # type: ignore[arg-type, return-value]
+    if refused:
+        with pytest.raises(InvalidRequest, match=r"^metadata\.namespace"):
+            parse(document)
+    else:
+        parse(document)
+    assert found == ([] if refused else [document])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.standing import Change, Past, Progress, Reported, Seat, Standing
+from sterna.engines.kubernetes.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
 from sterna.engines.kubernetes.standing_text import KEYS, standing_read, standing_text
 from sterna.engines.kubernetes.status_text import status_read
 from sterna.engines.kubernetes.times import moment_s, moment_text, second_text
@@ -45,6 +45,7 @@ CHANGES = st.builds(
 PASTS = st.builds(
     Past, NAMES, NAMES, TEXTS, HELD, HELD, MOMENTS, MOMENTS, st.none() | NUMBERS, st.none() | COUNTS, NAMES, NAMES
 )
+ANNOUNCEMENTS = st.builds(Announcement, COUNTS, MOMENTS, NAMES, TEXTS, st.booleans())
 BY_NAME = {
     "phase": st.sampled_from(Phase),
     "reason": TEXTS,
@@ -60,6 +61,7 @@ BY_NAME = {
     "disruptions": st.lists(st.builds(Disruption, MOMENTS, NAMES, NUMBERS), max_size=3).map(tuple),
     "change": st.none() | CHANGES,
     "history": st.lists(PASTS, max_size=2).map(tuple),
+    "announcements": st.lists(ANNOUNCEMENTS, max_size=3).map(tuple),
 }
 MOMENTS_OR_NONE = {f.name for f in fields(Standing) if f.name.endswith("_s") and f.default is None}
 MOMENTS_ALWAYS = {"as_of_s", "resumes_s"}

@@ -51,19 +51,22 @@ class Reader:
         return self._decoded(body, shape, asking)
 
     async def listing(
-        self, resource: Resource, *, namespace: str | None = None, labels: str = "", shape: type[T]
+        self, resource: Resource, *, namespace: str | None = None, labels: str = "", name: str = "", shape: type[T]
     ) -> Listing[T]:
+        selected = _selected(labels, name)
         for _ in range(_RELISTS - 1):
             try:
-                return await self._listing(resource, namespace, labels, shape)
+                return await self._listing(resource, namespace, selected, shape)
             except Gone:
                 continue  # compacted away between two pages: from the beginning
-        return await self._listing(resource, namespace, labels, shape)
+        return await self._listing(resource, namespace, selected, shape)
 
-    async def _listing(self, resource: Resource, namespace: str | None, labels: str, shape: type[T]) -> Listing[T]:
+    async def _listing(
+        self, resource: Resource, namespace: str | None, selected: Mapping[str, str], shape: type[T]
+    ) -> Listing[T]:
         asking = Asking("list", resource.kind, namespace=namespace or "")
         path = path_of(resource, namespace=namespace)
-        query = {"limit": str(self._http.limits.page)} | ({"labelSelector": labels} if labels else {})
+        query = {"limit": str(self._http.limits.page), **selected}
         items: list[T] = []
         while True:
             body = await self._http.ask(Request(asking=asking, method="GET", path=path, query=query))
@@ -74,7 +77,14 @@ class Reader:
             query["continue"] = page.metadata.continue_
 
     async def watch(
-        self, resource: Resource, *, since: str, namespace: str | None = None, labels: str = "", shape: type[T]
+        self,
+        resource: Resource,
+        *,
+        since: str,
+        namespace: str | None = None,
+        labels: str = "",
+        name: str = "",
+        shape: type[T],
     ) -> AsyncGenerator[WatchEvent[T], None]:
         limits = self._http.limits
         lasts_s = max(1, round(limits.watch_s * random.uniform(0.8, 1.0)))  # else all watches end in the same second
@@ -84,7 +94,8 @@ class Reader:
             "resourceVersion": since,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(lasts_s),
-        } | ({"labelSelector": labels} if labels else {})
+            **_selected(labels, name),
+        }
         request = Request(asking=asking, method="GET", path=path_of(resource, namespace=namespace), query=query)
         reader = self._reader(shape)
         async with self._http.stream(request, silence_s=lasts_s + limits.watch_slack_s) as content:
@@ -148,3 +159,9 @@ class Reader:
         except msgspec.DecodeError as error:
             raise Unreachable(f"{asking}: an answer that cannot be read: {error}", retry_after_s=_TRY_AGAIN_S) from None
         return decoded
+
+
+def _selected(labels: str, name: str) -> dict[str, str]:
+    """By name, it is a list or a watch of that one object also to whoever grants rights (`resourceNames`)."""
+    by_name = {"fieldSelector": f"metadata.name={name}"} if name else {}
+    return by_name | ({"labelSelector": labels} if labels else {})

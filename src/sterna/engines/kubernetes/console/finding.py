@@ -25,6 +25,7 @@ from sterna.engines.kubernetes.api import (
 )
 from sterna.engines.kubernetes.objects import Body, JobObject, Pod
 from sterna.engines.kubernetes.observed import MAIN_CONTAINERS, Seen, place_of
+from sterna.engines.kubernetes.ownership import JobKey, job_key_of
 from sterna.engines.kubernetes.standing import Standing
 from sterna.engines.kubernetes.standing_text import standing_read
 from sterna.engines.kubernetes.times import moment_s
@@ -185,7 +186,8 @@ class Finder:
         """The oldest first."""
         label = _JOB_NAMES.get(job.resource.kind, "training.kubeflow.org/job-name")
         listing = await self._api.listing(PODS, namespace=job.namespace, labels=f"{label}={job.name}", shape=Pod)
-        own = [pod for pod in listing.items if pod.metadata.controller_uid == job.object.metadata.uid]
+        key = JobKey(job.namespace, job.name, job.object.metadata.uid)
+        own = [pod for pod in listing.items if job_key_of(pod.metadata) == key]
         return sorted(own, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
 
     def read(self, resource: Resource, found: JobObject) -> FoundJob:

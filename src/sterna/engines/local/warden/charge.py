@@ -14,7 +14,7 @@ from typing import Protocol
 from sterna.engines.local.warden.cgroups import Cgroups, Group, in_mib
 from sterna.engines.local.warden.child import Child, Ended, Nursery, signal_name
 from sterna.engines.local.warden.hooks import HookRun, not_run
-from sterna.engines.local.warden.leftovers import MARK, Found, kill_each, marked, of_worker, still_there
+from sterna.engines.local.warden.leftovers import MARK, Found, began_ticks, kill_each, marked, of_worker, still_there
 from sterna.engines.local.warden.logs import LogFile
 from sterna.engines.local.warden.loop import Timer, now_s
 from sterna.engines.local.warden.spawn import Program
@@ -43,6 +43,7 @@ class Charge:
         self._log: LogFile | None = None
         self._leader: Child | None = None
         self._found: list[Found] = []  # left behind, without a control group
+        self._began_ticks = 0  # nothing of it is older
         self._hooks: dict[str, HookRun] = {}
         self._deadline_s: float | None = None  # when it will be killed; None: nobody asked it to end
         self._deadline: Timer | None = None
@@ -156,7 +157,8 @@ class Charge:
         if self._group.paths:
             self._group.kill()
         else:
-            self._found = of_worker(self._leader.pid, self._mark)
+            self._began_ticks = began_ticks(self._leader.pid)
+            self._found = of_worker(self._leader.pid, self._mark, since_ticks=self._began_ticks)
             kill_each(found.pid for found in self._found)
 
     def _leader_ended(self) -> None:
@@ -178,7 +180,8 @@ class Charge:
     def _left(self) -> list[int]:
         if self._group.paths:
             return self._group.pids()
-        return sorted({*still_there(self._found), *marked(lambda mark: mark == self._mark)})
+        fresh = marked(lambda mark: mark == self._mark, since_ticks=self._began_ticks)
+        return sorted({*still_there(self._found), *fresh})
 
     def _conclude(self) -> None:
         assert self._leader is not None

@@ -32,11 +32,16 @@ def processes() -> Iterator[Found]:
 
 def process(pid: int) -> Found | None:
     """None when it is gone, or dead and only not waited for."""
-    stat = read_text(f"/proc/{pid}/stat")
-    fields = stat[stat.rfind(")") + 2 :].split()  # the name before it may hold spaces and brackets
+    fields = _stat(pid)
     if not fields or fields[0] in ("Z", "X"):
         return None
     return Found(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def began_ticks(pid: int) -> int:
+    """When it began, dead or alive; 0 when it is gone. Whatever it leaves behind began no earlier."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else 0
 
 
 def mark_of(pid: int) -> str:
@@ -51,12 +56,14 @@ def mark_of(pid: int) -> str:
     return os.fsdecode(next(marks, sought))[len(sought) :]
 
 
-def of_worker(leader: int, mark: str) -> list[Found]:
+def of_worker(leader: int, mark: str, *, since_ticks: int) -> list[Found]:
     """Processes of one worker, the leader left out. The leader must not have been reaped, or its number may be new."""
     return [
         found
         for found in processes()
-        if found.pid != leader and (leader in (found.session, found.group) or mark_of(found.pid) == mark)
+        if found.pid != leader
+        and found.began_ticks >= since_ticks
+        and (leader in (found.session, found.group) or mark_of(found.pid) == mark)
     ]
 
 
@@ -65,13 +72,24 @@ def still_there(found: Iterable[Found]) -> list[int]:
     return [after.pid for before, after in now if after is not None and after.began_ticks == before.began_ticks]
 
 
-def marked(matches: Callable[[str], bool]) -> list[int]:
+def marked(matches: Callable[[str], bool], *, since_ticks: int = 0) -> list[int]:
+    """Of those that began since then: reading the environment of everything that runs is what costs."""
     own = os.getpid()
-    return [found.pid for found in processes() if found.pid != own and matches(mark_of(found.pid))]
+    return [
+        found.pid
+        for found in processes()
+        if found.pid != own and found.began_ticks >= since_ticks and matches(mark_of(found.pid))
+    ]
 
 
 def children(parent: int) -> list[int]:
     return [found.pid for found in processes() if found.parent == parent]
+
+
+def _stat(pid: int) -> list[str]:
+    """From its state on; the name before that may hold spaces and brackets. Empty when it is gone."""
+    stat = read_text(f"/proc/{pid}/stat")
+    return stat[stat.rfind(")") + 2 :].split()
 
 
 def kill_each(pids: Iterable[int]) -> None:

@@ -32,9 +32,13 @@ class Line(asyncio.Protocol):
         if self.broken or self._transport is None:
             raise Broken
         number = next(self._numbers)
+        line = wire.encode({"n": number, **request})
+        if len(line) > wire.LINE_BYTES_MAX:  # it would close the connection that others use, too, and not say why
+            expected = f"at most {wire.LINE_BYTES_MAX} bytes on their way to the warden; these are {len(line)}"
+            raise wire.Refused("invalid", expected, field=max(request, key=lambda name: len(str(request[name]))))
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._transport.write(wire.encode({"n": number, **request}))
+            self._transport.write(line)
             result: dict[str, Any] = await answer
             return result
         finally:

@@ -86,24 +86,30 @@ def failure_message(report: bytes, program: Program) -> str:
     number, _, stage = report.decode(errors="replace").partition(" ")
     code = int(number) if number.isdigit() else 0
     why = os.strerror(code)
-    command = program.argv[0]
+    command, shown = program.argv[0], _shown(program.argv[0])
     if stage == "cwd":
-        return f"working directory {program.cwd!r}: {why}"
+        return f"working directory {_shown(program.cwd)}: {why}"
     if stage != "exec":
         return f"cannot prepare the process ({stage}): {why}"
     if code == errno.ENOENT and "/" not in command:
-        return f"command not found: {command!r} (PATH={program.env.get('PATH', os.defpath)})"
+        return f"command not found: {shown} (PATH={_shown(program.env.get('PATH', os.defpath))})"
     if code == errno.ENOENT and os.path.exists(os.path.join(program.cwd, command)):
-        return f"command {command!r} names an interpreter that does not exist (its first line)"
+        return f"command {shown} names an interpreter that does not exist (its first line)"
     if code == errno.ENOENT:
-        return f"command not found: {command!r}"
+        return f"command not found: {shown}"
     if code == errno.EACCES:
-        return f"command not executable: {command!r} ({why})"
+        return f"command not executable: {shown} ({why})"
     if code == errno.ENOEXEC:
-        return f"command {command!r} is no program: neither a binary of this machine nor a script with a #! line"
+        return f"command {shown} is no program: neither a binary of this machine nor a script with a #! line"
     if code == errno.E2BIG:
-        return f"command {command!r}: arguments and environment are too long for the system"
-    return f"command {command!r} cannot be run: {why}"
+        return f"command {shown}: arguments and environment are too long for the system"
+    return f"command {shown} cannot be run: {why}"
+
+
+def _shown(text: str) -> str:
+    """Messages travel to the store and to terminals, so what they quote stays short. Of a path the end says most."""
+    quoted = repr(text)
+    return quoted if len(quoted) <= 400 else f"{quoted[:100]}...{quoted[-297:]}"
 
 
 def _become(program: Program, inherited: Inherited, *, parent: int, output_w: int, report_w: int) -> NoReturn:
