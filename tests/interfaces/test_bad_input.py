@@ -255,7 +255,7 @@ def test_a_job_that_can_never_fit_is_told_beside_the_numbers(tmp_path):
     path.write_text(TRACE + "0,1000,60\n0,2,60\n")
     result = run("simulate", "-t", str(path), "-p", "fifo", "--nodes", "2", "-o", "csv")
     assert result.exit_code == 0
-    assert "fifo: job-000000 never started: needs 1000000" in result.stderr
+    assert "fifo: job-000000 never started: no nodes that admit it could hold its minimum" in result.stderr
     assert run("compare", "-t", str(path), "-p", "fifo", "-j", "1").stderr.startswith("fifo on never: job-000000")
 
 

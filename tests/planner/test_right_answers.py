@@ -308,6 +308,17 @@ class TestTrueVerdicts:
         for name in ("j1", "j2"):
             assert dict(told(view, decision, name).numbers) == {"gpus_each": 3, "gpus_on_the_best_node": 1}
 
+    def test_the_simulator_tells_a_job_that_never_started_what_decide_would_tell_it(self):
+        """Eight GPUs in all and four needed: what is short is a node, which "needs 4000 of 8000" does not say."""
+        nodes, x = [node(f"n{number}", gpus=2) for number in range(4)], job("x", needs=1, gpus_each=4)
+        waiting = [SimulatedJob(x.spec, PacedTraining(60.0, SpeedupCurve.flat()))]
+        result = simulate(Simulation(nodes=nodes, jobs=waiting, size=policy("fifo"), place=packed))
+        view = cluster(nodes=nodes, jobs=[x])
+        assert [record.refused for record in result.records] == [
+            f"never started: {told(view, decided(view), 'x').sentence}"
+        ]
+        assert dict(told(view, decided(view), "x").numbers)["gpus_on_the_best_node"] == 2
+
 
 SHORTEST_FIRST = ["srjf", "srtf", "srsf", "elastic-srjf", "afs-l"]
 

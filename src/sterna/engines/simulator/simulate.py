@@ -26,7 +26,8 @@ from sterna.model.learning import Knowledge
 from sterna.model.nodes import Cluster, Node
 from sterna.model.plan import Action, Outcome
 from sterna.model.snapshot import Snapshot
-from sterna.planner.decide import Placing, Settings, Sizing
+from sterna.planner.decide import Placing, Settings, Sizing, decide
+from sterna.planner.reasons import Reasons
 
 _PATIENCE_S = 86_400.0  # a cluster in which nobody runs and nothing changes for so long never will change again
 _SEGMENTS_FOR_JOBS_MAX = 20_000  # beyond this a Gantt chart helps nobody, and its bars would be most of the memory
@@ -122,8 +123,7 @@ class _Run:
             if on_progress is not None and len(self.records) >= reported + 100:
                 reported = len(self.records)
                 on_progress(reported, total)
-        for job_id in tuple(self.engine.jobs):
-            self.records.append(self.engine.record(job_id, None, refused=self._why_never(job_id)))
+        self._close_books()
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -348,12 +348,18 @@ class _Run:
         else:
             self.samples.append(sample)
 
-    def _why_never(self, job_id: JobId) -> str:
-        job = self.engine.jobs[job_id]
-        needs = job.spec.min_request[self.engine.cluster.currency]
-        return (
-            f"never started: needs {needs} of {self.engine.cluster.capacity} milli in the pool" if not job.gpu_s else ""
-        )
+    def _close_books(self) -> None:
+        """Records of those who did not finish. Who never started is told what any other engine would tell it now."""
+        setup, engine = self._setup, self.engine
+        if not engine.jobs:
+            return
+        view = engine.snapshot()
+        decision = decide(view, setup.size, setup.place, setup.settings)
+        reasons = Reasons(view, decision)
+        for job in view.jobs:
+            started = job.gpu_s or decision.layout.workers_of(job.id)  # or would have, had the simulation gone on
+            refused = "" if started else f"never started: {reasons.of(job).sentence}"
+            self.records.append(engine.record(job.id, None, refused=refused))
 
 
 class _Faulty(SimulatedEngine):
