@@ -80,12 +80,13 @@ bench: $(STAMP) $(CLUSTER) ## decision times and simulated jobs per second; writ
 validate: $(STAMP) ## our numbers beside published ones; rewrites docs/validation.md
 	STERNA_TRACES=$(TRACES) $(BIN)/python -m benchmarks.validate docs/validation.md
 
-crds: $(STAMP) ## rewrite deploy/crds from the models
+crds: $(STAMP) ## rewrite deploy/crds and the chart's copy of it from the models
 	$(BIN)/sterna crds --into deploy/crds
+	$(BIN)/sterna crds --into deploy/helm/sterna/files/crds
 
-manifests: crds $(CLUSTER) ## rewrite deploy/sterna.yaml and the table of rights in docs/install.md
-	deploy/render/build.sh $(OUT)/render
-	deploy/render/manifests.sh $(OUT)/render
+manifests: crds ## rewrite deploy/sterna.yaml and the table of rights in docs/install.md
+	$(BIN)/python -m tests.deploy.manifest > deploy/sterna.yaml.new
+	mv deploy/sterna.yaml.new deploy/sterna.yaml
 	$(BIN)/python -m tests.deploy.rbac | $(BIN)/python -m sterna.interfaces.reference --fill docs/install.md rights
 
 .PHONY: readme-demo

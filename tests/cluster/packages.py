@@ -32,13 +32,6 @@ NEEDED = {
     "gcc": "gcc",
     "/usr/include/stdlib.h": "libc6-dev",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
-    # what renders the chart as Helm would
-    "go": "golang-go",
-    "/usr/share/gocode/src/github.com/Masterminds/sprig": "golang-github-masterminds-sprig-dev",
-    "/usr/share/gocode/src/github.com/Masterminds/semver": "golang-github-masterminds-semver-dev",
-    "/usr/share/gocode/src/github.com/gobwas/glob": "golang-github-gobwas-glob-dev",
-    "/usr/share/gocode/src/github.com/xeipuuv/gojsonschema": "golang-github-xeipuuv-gojsonschema-dev",
-    "/usr/share/gocode/src/sigs.k8s.io/yaml": "golang-k8s-sigs-yaml-dev",
 }
 POLICY = Path("/usr/sbin/policy-rc.d")
 SYSTEM_PROGRAMS = "/usr/local/sbin:/usr/sbin:/sbin"  # not on everybody's PATH

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 
 import pytest
 
@@ -14,8 +15,9 @@ from sterna.placement.rebalancers.registry import REBALANCERS
 from sterna.placement.strategies import PLACEMENTS
 from sterna.policies.registry import ENTRIES
 from sterna.protocol.tokens import SECRET_BYTES_MIN
+from tests.deploy.helm import HelmFailed
 from tests.deploy.rbac import roles_of
-from tests.deploy.rendering import CHART, CRDS, NAMESPACE, RenderFailed, objects, of_kind, render, the_only
+from tests.deploy.rendering import CHART, CRDS, NAMESPACE, objects, of_kind, render, the_only
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
@@ -52,7 +54,7 @@ def test_the_charts_version_is_the_programs():
     ],
 )
 def test_values_that_cannot_be_meant_are_refused(values, complaint):
-    with pytest.raises(RenderFailed, match="values don't meet the specifications") as refused:
+    with pytest.raises(HelmFailed, match="values don't meet the specifications") as refused:
         render(values)
     assert complaint in str(refused.value)
 
@@ -242,7 +244,7 @@ def test_an_old_cluster_gets_the_disruption_budget_it_knows():
 
 
 def test_a_cluster_that_is_too_old_is_refused():
-    with pytest.raises(RenderFailed, match=r"incompatible with Kubernetes v1\.19"):
+    with pytest.raises(HelmFailed, match=r"incompatible with Kubernetes v1\.19"):
         render(kube_version="1.19.16")
 
 
@@ -300,5 +302,15 @@ def test_an_image_is_named_by_tag_or_by_digest():
         pytest.param({"metrics.serviceMonitor.enabled": True}, "no metrics yet", id="nothing to scrape"),
     ],
 )
-def test_the_notes_say_what_was_installed(values, said):
-    assert said in render(values, notes=True)
+def test_the_notes_say_what_was_installed(tmp_path, values, said):
+    assert said in notes(values, tmp_path)
+
+
+def notes(values, directory):
+    """What `helm install` says at its end. `helm template` omits it, so a copy of the chart has it in an object."""
+    chart = shutil.copytree(CHART, directory / "sterna")
+    text = (chart / "templates" / "NOTES.txt").read_text()
+    (chart / "templates" / "_notes.tpl").write_text(f'{{{{ define "notes" }}}}{text}{{{{ end }}}}')
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\n"
+    (chart / "templates" / "notes.yaml").write_text(head + 'data: {notes: {{ include "notes" . | toJson }}}\n')
+    return named(objects(render(values, chart=chart)), "ConfigMap", "notes")["data"]["notes"]

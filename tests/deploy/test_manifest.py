@@ -1,12 +1,11 @@
 """deploy/sterna.yaml: the chart rendered with its defaults, for those who apply it with kubectl alone."""
 
-from tests.deploy.rendering import MANIFEST, NAMESPACE, objects, of_kind, render, the_only
+from tests.deploy.manifest import manifest
+from tests.deploy.rendering import MANIFEST, NAMESPACE, objects, of_kind, the_only
 
 
 def test_it_is_what_the_chart_renders_to():
-    text = MANIFEST.read_text()
-    assert text.startswith("# ")
-    assert text.partition("\n---\n")[2] == render({"createNamespace": True}).partition("---\n")[2], "make manifests"
+    assert MANIFEST.read_text() == manifest(), "run `make manifests`"
 
 
 def test_it_can_be_applied_from_its_top_to_its_bottom():

@@ -19,7 +19,8 @@ from sterna.wire.crds.structural import ANY_KEYS, structural
 from sterna.wire.crds.words import words_about
 from sterna.wire.manifests.shapes import OpenShape, Shape
 
-FOLDER = Path(__file__).parents[3] / "deploy" / "crds"
+DEPLOY = Path(__file__).parents[3] / "deploy"
+FOLDERS = (DEPLOY / "crds", DEPLOY / "helm" / "sterna" / "files" / "crds")  # for kubectl, and in the chart
 DEFINITIONS = definitions()
 ANNOTATION_BYTES_MAX = 256 * 1024  # kubectl apply keeps the whole definition in one
 
@@ -42,14 +43,17 @@ def schema_at(kind: str, *path: str) -> dict[str, Any]:
     return schema
 
 
+@pytest.mark.parametrize("folder", FOLDERS, ids=["for kubectl", "in the chart"])
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=file_name)
-def test_the_file_is_what_the_code_says(definition):
-    text = (FOLDER / f"{file_name(definition)}.yaml").read_text(encoding="utf-8")
+def test_the_file_is_what_the_code_says(folder, definition):
+    text = (folder / f"{file_name(definition)}.yaml").read_text(encoding="utf-8")
     assert text == yaml_of([definition]), "run `make crds`"
 
 
-def test_there_is_a_file_for_every_kind_and_none_besides():
-    assert {path.stem for path in FOLDER.iterdir()} == {file_name(definition) for definition in DEFINITIONS}
+@pytest.mark.parametrize("folder", FOLDERS, ids=["for kubectl", "in the chart"])
+def test_there_is_a_file_for_every_kind_and_none_besides(folder):
+    expected = {f"{file_name(definition)}.yaml" for definition in DEFINITIONS}
+    assert {path.name for path in folder.iterdir()} == expected
 
 
 def test_both_notations_say_the_same():
