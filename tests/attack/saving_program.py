@@ -3,11 +3,14 @@
 python saving_program.py STEPS STATE_BYTES
 """
 
+import os
 import sys
+import tempfile
 import time
 
 from sterna.training import attach
 
+tempfile.tempdir = os.environ.get("TMPDIR")  # even if it is full, where Python would look for another one
 with attach(save_every_s=(0.3, 0.5)) as run:
     weights = {"w": bytes(int(sys.argv[2]))}
     run.register(weights=weights)

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from sterna.model.errors import InvalidRequest
+from tests.attack.test_short_jobs import at_rest
 from tests.engines.local.lab import Lab, lab, manifest
 
 
@@ -39,6 +40,7 @@ async def attacked(text: str) -> tuple[dict[str, Any], Lab]:
         assert grown < 100 * 2**20, f"{grown >> 20} MiB"
         await engine.submit(manifest("b", ["true"]))
         await engine.until_phase("b", "Succeeded")
+        await engine.until(lambda: at_rest(engine), "the warden holds no port for either")
         await engine.scheduler.delete("a")
         await engine.scheduler.delete("b")
         assert await engine.scheduler.jobs() == []

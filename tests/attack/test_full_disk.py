@@ -24,6 +24,7 @@ from tests.engines.local.lab import Lab, config, manifest, running, swept
 from tests.needs import absent
 
 PROGRAM = Path(__file__).with_name("saving_program.py")
+PLACE = tempfile.gettempdir()  # where file systems are mounted, also by a test that fills what tempfile uses
 HOME_BYTES = 32 << 20
 STATE_BYTES = 1 << 20
 
@@ -66,7 +67,7 @@ def training(name: str, *, steps: int = 100_000, state: int = STATE_BYTES, **mor
 
 @asynccontextmanager
 async def home_of_its_own(size: int = HOME_BYTES) -> AsyncIterator[tuple[Lab, Path]]:
-    top = Path(tempfile.mkdtemp(prefix="sterna-disk-"))
+    top = Path(tempfile.mkdtemp(prefix="sterna-disk-", dir=PLACE))
     with small_file_system(top / "fs", size) as mounted:
         home = mounted / "home"
         try:
@@ -137,6 +138,29 @@ def test_a_full_home_is_told_and_healed():
             await until_well(engine)
             await engine.until_event("SaveRecovered", "a")
             await until_saved(engine, "a", after=step)
+
+    run(scenario)
+
+
+def test_trouble_is_told_from_memory_where_not_even_a_reserve_is_left():
+    """No commit succeeds, so no event is in the store; what was told is written when there is room again."""
+
+    async def scenario() -> None:
+        async with home_of_its_own() as (engine, mounted):
+            await engine.submit(training("a"))
+            await until_saved(engine, "a")
+            reserve = engine.home / ".reserve"
+            reserve.unlink()
+            reserve.mkdir()  # it can be neither kept nor given up
+            filler = fill(mounted)
+            await until_condition(engine, "a", "True")
+            assert not (await engine.scheduler.health())["ok"]
+            await engine.until_event("SaveFailing", "a")
+            filler.unlink()
+            reserve.rmdir()
+            await until_condition(engine, "a", "False")
+            await until_well(engine)
+            await engine.until_event("SaveFailing", "a")
 
     run(scenario)
 
@@ -253,6 +277,73 @@ def test_a_full_directory_of_checkpoints_is_told_by_the_worker_and_a_resize_ends
     run(scenario)
 
 
+def test_a_save_that_does_not_fit_is_told_by_the_worker_although_the_home_is_well():
+    """There is room for the reserve twice, so nothing but the failed save shows the trouble."""
+
+    async def scenario() -> None:
+        async with home_of_its_own(64 << 20) as (engine, mounted):
+            filler = fill(mounted)
+            os.truncate(filler, filler.stat().st_size - 3 * RESERVE_BYTES)
+            await engine.submit(training("a", state=5 * RESERVE_BYTES))
+            told = await until_condition(engine, "a", "True")
+            assert told["reason"] == "NotSaved"
+            assert str(engine.home) in told["message"]
+            assert "No space left on device" in told["message"]
+            assert "default/a" in (await engine.scheduler.health())["problem"]
+            assert [event["reason"] for event in await engine.scheduler.events()].count("StateNotWritten") == 0
+            filler.unlink()
+            await until_saved(engine, "a")
+            await until_condition(engine, "a", "False")
+            await until_well(engine)
+
+    run(scenario)
+
+
+def test_a_full_directory_of_checkpoints_is_told_before_anything_is_saved_there():
+    async def scenario() -> None:
+        async with home_of_its_own() as (engine, _):
+            await engine.submit(manifest("a", ["sleep", "600"], spec="runPolicy: {suspend: true}"))
+            checkpoints = engine.home / "jobs" / (await engine.job("a"))["uid"] / "checkpoints"
+            with small_file_system(checkpoints, 1 << 20):
+                await engine.scheduler.resume("a")
+                await engine.until_workers("a", 1)
+                filler = fill(checkpoints)
+                told = await until_condition(engine, "a", "True")
+                assert told["reason"] == "NoSpace"
+                assert f"{checkpoints} cannot be written: No space left on device" in told["message"]
+                filler.unlink()
+                await until_condition(engine, "a", "False")
+                await engine.scheduler.delete("a")
+                await engine.until(lambda: _gone(engine), "the job is gone")
+
+    run(scenario)
+
+
+def test_a_launch_that_a_read_only_directory_holds_up_is_told_and_made_later():
+    """The directory of its workers is on a file system of its own, so the home is well."""
+
+    async def scenario() -> None:
+        async with home_of_its_own() as (engine, _):
+            await engine.submit(manifest("a", ["sleep", "600"], spec="runPolicy: {suspend: true}"))
+            workers = engine.home / "jobs" / (await engine.job("a"))["uid"] / "workers"
+            with small_file_system(workers, 1 << 20):
+                remount(workers, "ro")
+                await engine.scheduler.resume("a")
+                told = await until_condition(engine, "a", "True")
+                assert told["reason"] == "ReadOnly"
+                assert str(workers) in told["message"]
+                assert "Read-only file system" in told["message"]
+                assert "default/a" in (await engine.scheduler.health())["problem"]
+                remount(workers, "rw")
+                await engine.until_workers("a", 1)
+                await until_condition(engine, "a", "False")
+                await until_well(engine)
+                await engine.scheduler.delete("a")
+                await engine.until(lambda: _gone(engine), "the job is gone")
+
+    run(scenario)
+
+
 async def _trains_on(engine: Lab, node: str) -> bool:
     job = await engine.job("a")
     alive = [one for one in job["workerDetails"] if one["phase"] != "exited"]
@@ -263,19 +354,31 @@ async def _gone(engine: Lab) -> bool:
     return not await engine.scheduler.jobs()
 
 
-def test_a_full_tmp_harms_nobody():
-    """Nothing of ours is kept there: a job saves and ends well while it is full."""
+def test_a_full_tmp_harms_nobody(monkeypatch):
+    """Neither engine nor worker keeps anything there: a job saves and ends well while it is full.
+
+    `tempfile` would look for another directory, so it is told to take this one, here and in the program. The warden is
+    started without an environment, so this shows nothing about it.
+    """
 
     async def scenario() -> None:
-        with tempfile.TemporaryDirectory() as top, small_file_system(Path(top) / "tmp", 1 << 20) as full:
+        with small_file_system(Path(top) / "tmp", 1 << 20) as full:
             fill(full)
+            monkeypatch.setenv("TMPDIR", str(full))
+            monkeypatch.setattr(tempfile, "tempdir", str(full))
             async with home_of_its_own() as (engine, _):
-                text = training("a", steps=60, container=f'env: [{{name: TMPDIR, value: "{full}"}}],')
-                await engine.submit(text)
+                await engine.submit(training("a", steps=60))
                 await engine.until_phase("a", "Succeeded")
-                assert condition_of(await engine.job("a"))["status"] != "True"
+                job = await engine.job("a")
+                assert job["checkpoint"] is not None
+                assert condition_of(job)["status"] != "True"
+                reasons = [event["reason"] for event in await engine.scheduler.events()]
+                assert "TrainingProblem" not in reasons
+                assert "EngineProblem" not in reasons
+            assert os.listdir(full) == ["filler"]
 
-    run(scenario)
+    with tempfile.TemporaryDirectory() as top:
+        run(scenario)
 
 
 @pytest.mark.parametrize("size", [256 << 10, 1 << 20])
@@ -290,6 +393,7 @@ def test_the_reserve_is_of_real_blocks_and_is_given_up_when_it_is_needed(tmp_pat
         assert guarded.trouble is not None
         assert guarded.trouble.reason == "NoSpace"
         assert str(mounted) in guarded.trouble.message
+        assert (mounted / ".reserve").stat().st_size == size - size // 8, "not all at once: a save would take it"
         for number in range(4):  # however often the room is taken
             (mounted / f"report-{number}").write_bytes(bytes(size // 8))
             guarded.look()
