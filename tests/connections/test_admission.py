@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
@@ -171,6 +172,25 @@ def _stays(after_s: float, *, request: bool, says: bytes) -> bool:
     return bounded(scene)
 
 
+@pytest.mark.parametrize("request_before", [False, True], ids=["from the beginning", "after a request"])
+def test_further_bytes_of_a_head_do_not_put_its_end_off(request_before):
+    async def scene() -> list[bool]:
+        async with hall(Limits(head_s=10.0)) as there:
+            line = await there.enter()
+            (guest,) = there.admission.guests
+            if request_before:
+                with there.admission.at_work(line.peer):
+                    assert await line.answers()
+            found = []
+            for _ in range(3):
+                assert await line.answers()
+                there.clock.now_s += 4.0
+                found.append(guest.overdue(there.clock.now_s))
+            return found
+
+    assert bounded(scene) == [False, False, True]
+
+
 def test_who_is_overdue_is_sent_away():
     async def scene() -> bytes:
         async with hall(Limits(head_s=10.0)) as there:
@@ -195,16 +215,34 @@ def test_who_does_not_take_an_answer_is_overdue_even_while_a_request_is_at_work(
     assert bounded(scene) == (False, True)
 
 
-def test_time_in_which_the_whole_process_was_held_up_counts_for_nobody():
+@pytest.mark.parametrize("waits", ["for a head", "for the next request", "for room in the buffers"])
+def test_time_in_which_the_whole_process_was_held_up_counts_for_nobody(waits):
     async def scene() -> tuple[bool, bool]:
-        async with hall(Limits(head_s=10.0)) as there:
-            await there.enter()
+        async with hall(Limits(head_s=10.0, idle_s=10.0, answer_s=10.0)) as there:
+            line = await there.enter()
             (guest,) = there.admission.guests
+            with there.admission.at_work(line.peer) if waits != "for a head" else nullcontext():
+                pass
+            if waits == "for room in the buffers":
+                guest.began()
+                guest.pause_writing()
             before = guest.overdue(there.clock.now_s + 11.0)
             guest.excuse(5.0)
             return before, guest.overdue(there.clock.now_s + 11.0)
 
     assert bounded(scene) == (True, False)
+
+
+def test_who_came_while_the_whole_process_was_held_up_is_not_sent_away_for_it():
+    async def scene() -> bool:
+        async with hall(Limits(head_s=1.0)) as there:
+            line = await there.enter()
+            there.clock.now_s += 1.1
+            time.sleep(0.8)  # it looks around every quarter of a second: this time it comes late by more than that
+            await asyncio.sleep(0.6)
+            return there.admission.knows(line.peer)
+
+    assert bounded(scene)
 
 
 def test_no_connection_is_read_in_larger_pieces_than_the_others_can_wait_for():
@@ -231,25 +269,39 @@ def test_no_connection_is_read_in_larger_pieces_than_the_others_can_wait_for():
     assert bounded(scene) <= 1 << 15
 
 
-def test_without_a_file_to_spare_it_waits_says_so_once_and_goes_on(caplog, monkeypatch):
-    async def scene() -> bool:
+@pytest.mark.parametrize("is_waited_at", [True, False], ids=["somebody comes", "nobody comes"])
+def test_without_a_file_to_spare_it_waits_says_so_once_and_goes_on(caplog, monkeypatch, is_waited_at):
+    """Linux complains of a lack of files even where there is nobody to accept: nobody is sent away for that."""
+
+    async def scene() -> tuple[bool, bool, bool]:
         async with hall(Limits()) as there:
-            loop, failures = asyncio.get_running_loop(), 3
+            idle = await there.enter()
+            loop, tries, is_scarce = asyncio.get_running_loop(), 0, True
             accept = loop.sock_accept
 
             async def scarce(listener: socket.socket):
-                nonlocal failures
-                if failures:
-                    failures -= 1
+                nonlocal tries
+                if is_scarce:
+                    tries += 1
+                    await asyncio.sleep(0)
                     raise OSError(24, "Too many open files")
                 return await accept(listener)
 
             monkeypatch.setattr(loop, "sock_accept", scarce)
+            began_s = loop.time()
             await there.enter()  # the accept that was under way
-            return await (await there.enter()).answers()
+            if is_waited_at:
+                await there.arrive()
+            await asyncio.sleep(0.7)
+            is_often, is_kept = tries > 2 + 2 * (loop.time() - began_s), there.admission.knows(idle.peer)
+            is_scarce = False
+            return is_often, is_kept, await (await there.enter()).answers()
 
-    assert bounded(scene)
-    assert caplog.text.count("no file is left") == 1
+    is_often, is_kept, answers = bounded(scene)
+    assert answers
+    assert is_kept is not is_waited_at, "who waits longest gives its file to who comes"
+    assert not is_often, "it tries twice a second"
+    assert caplog.text.count("no file is left") == is_waited_at
 
 
 @pytest.mark.parametrize(

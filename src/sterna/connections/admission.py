@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -102,8 +103,9 @@ class Admission:
                 line, peer = await loop.sock_accept(listener)
             except OSError as error:
                 if error.errno in _SCARCE:
-                    log.warning("no file is left for a connection", extra={"error": error.strerror})
-                    self._make_room(self._crowds())
+                    if _is_waited_at(listener):
+                        log.warning("no file is left for a connection", extra={"error": error.strerror})
+                        self._make_room(self._crowds())
                     await asyncio.sleep(_AGAIN_S)
                 continue  # anything else is that connection's own end
             await self._take(line, (str(peer[0]), int(peer[1])))
@@ -169,6 +171,13 @@ class Admission:
             same.discard(guest)
             if not same:
                 del self._by_address[guest.address]
+
+
+def _is_waited_at(listener: socket.socket) -> bool:
+    """Is there a connection to accept? Linux looks for a file first, and complains even if there is none."""
+    ready = select.poll()
+    ready.register(listener, select.POLLIN)
+    return bool(ready.poll(0))
 
 
 async def bound(host: str, port: int) -> list[socket.socket]:
