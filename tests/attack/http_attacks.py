@@ -91,6 +91,7 @@ class HttpAttacks:
     def test_an_idle_crowd_keeps_nobody_out(self, victim: Victim, begin: bytes):
         with victim.unharmed(grown_mib_max=GROWN_MIB_MAX), crowd(victim, CROWD, begin):
             assert [victim.ordinary() for _ in range(20)] == [200] * 20
+            assert victim.files() < CROWD / 2, "most of them were sent away"
 
     @pytest.mark.parametrize(
         ("begin", "drop"),

@@ -37,6 +37,7 @@ class TestMonitor(HttpAttacks):
         there = Victim(victim.popen, probes, "/healthz", "", lambda: asked(probes, "GET", "/healthz", None))
         with there.unharmed(grown_mib_max=GROWN_MIB_MAX), crowd(there, CROWD, begin):
             assert [there.ordinary() for _ in range(20)] == [200] * 20
+            assert there.files() < CROWD / 2, "most of them were sent away"
 
     def test_few_files_are_enough(self, tmp_path):
         """A process that may hold 128 files serves on while a thousand connections are open."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sterna.engines.door.following import FOLLOW_BYTES_MAX
@@ -251,6 +251,12 @@ def test_s1_whatever_one_job_reports_its_neighbour_is_heard():
 
             @settings(max_examples=25)
             @given(attack=bodies)
+            @example(
+                attack=[{"pod": "job1-worker-0", "value": 7.0}, {"reports": [{"pod": "default/job1", "value": 7.0}]}]
+            )
+            @example(
+                attack=[{"pod": "evil-worker-0", "seq": SEQ_MAX, "value": 1.0}, {"pod": "evil-worker-0", "value": 1.0}]
+            )
             def attacked(attack: list[Any]) -> None:
                 runner.run(story(engine, attack))
 
@@ -289,6 +295,7 @@ def test_s1_a_users_pattern_costs_the_monitor_a_bounded_time_and_its_neighbours_
             logs["evil"].write_text(f"{line}\n")
             logs["job1"].write_text("loss=0.5\n")
             await stage.monitor.follow()
+            await stage.monitor.forwarding.send_all()
             logs["evil"].write_text(f"{line}\n{line}\n")
             logs["job1"].write_text("loss=0.5\nloss=0.25\n")
             await stage.monitor.follow()

@@ -94,13 +94,14 @@ CHOICES: dict[str, object] = {
     "monitor.namespace": "watchers",
     "rbac.aggregate": False,
 }
+NEEDS: dict[str, dict[str, object]] = {"monitor.namespace": {"monitor.enabled": True}}  # without which it says nothing
 MODES = [
     pytest.param({**mode, **choices}, id=f"{where}, {what}")
     for where, mode in {"whole cluster": {}, "two namespaces": {"watchNamespaces": ["research", "teaching"]}}.items()
     for what, choices in {
         "by default": {},
         "with everything": EVERYTHING,
-        **{f"{name}={value}": {name: value} for name, value in CHOICES.items()},
+        **{f"{name}={value}": {**NEEDS.get(name, {}), name: value} for name, value in CHOICES.items()},
     }.items()
 ]
 ESCAPES = ("exec", "attach", "portforward", "proxy", "token", "ephemeralcontainers", "eviction")

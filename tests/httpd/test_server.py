@@ -166,6 +166,12 @@ def test_what_cannot_be_read_is_refused_and_the_connection_closed(raw):
             413,
             id="chunks that add up beyond the limit",
         ),
+        pytest.param(
+            b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+            + b"65\r\n%s\r\n0\r\n\r\n" % (b"x" * 101),
+            413,
+            id="chunks beyond the limit that came with their head",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_refused_with_a_problem_that_says_so(raw, status):

@@ -21,6 +21,7 @@ from sterna.engines.kubernetes.objects import Meta, Pod, PodSpec, ReviewedUser, 
 from sterna.model.errors import EngineUnavailable
 
 USER = "system:serviceaccount:mon:sterna-monitor"
+BOUND = {"authentication.kubernetes.io/pod-name": ["monitor-1"], "authentication.kubernetes.io/pod-uid": ["u1"]}
 
 
 def token_of(signature: str, **claims: Any) -> str:
@@ -47,11 +48,7 @@ class ApiServer:
             raise self.trouble
         if not body["spec"]["token"].endswith("good"):
             return TokenReviewObject()
-        extra = {
-            "authentication.kubernetes.io/pod-name": ["monitor-1"],
-            "authentication.kubernetes.io/pod-uid": ["u1"],
-        }
-        user = ReviewedUser(username=USER, extra=extra)
+        user = ReviewedUser(username=USER, extra=BOUND)
         said: dict[str, Any] = {"authenticated": True, "user": user, "audiences": [AUDIENCE], **self.status}
         return TokenReviewObject(status=ReviewStatus(**said))
 
@@ -87,7 +84,9 @@ def test_a_genuine_token_is_reviewed_once_in_a_while_and_says_its_node():
         pytest.param({"authenticated": False}, id="not genuine"),
         pytest.param({"audiences": []}, id="for no audience that the server knows of"),
         pytest.param({"audiences": ["https://kubernetes.default.svc"]}, id="for the API server itself"),
-        pytest.param({"user": ReviewedUser(username="system:serviceaccount:mon:other")}, id="another account's"),
+        pytest.param(
+            {"user": ReviewedUser(username="system:serviceaccount:mon:other", extra=BOUND)}, id="another account's"
+        ),
         pytest.param({"user": ReviewedUser(username=USER)}, id="bound to no pod"),
     ],
 )
