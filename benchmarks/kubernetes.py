@@ -32,10 +32,10 @@ from tests.cluster.requests import Body
 from tests.cluster.talking import Talk
 from tests.kubernetes.rights import USER, grant_shipped_rights
 
-from sterna.engines.kubernetes.api import PODS, SERVICES, Resource
-from sterna.engines.kubernetes.client import connect, from_kubeconfig
-from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.apiserver.client import connect, from_kubeconfig
+from sterna.engines.kubernetes.apiserver.port import PODS, SERVICES, Resource
+from sterna.engines.kubernetes.process.operator import Operator
+from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.wire.manifests import read_migration, workload_of_object
 
 NAMESPACE = "bench"

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 from tests.engines.kubernetes.memory_api import Body, MemoryCluster, memory_api
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS, MIGRATIONS, NODES, PODS, SHARE_PODS
-from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import OperatorConfig
-from sterna.engines.kubernetes.recorder import About, Recorder
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, MIGRATIONS, NODES, PODS, SHARE_PODS
+from sterna.engines.kubernetes.process.operator import Operator
+from sterna.engines.kubernetes.process.settings import OperatorConfig
+from sterna.engines.kubernetes.status.event_recorder import About, Recorder
 from sterna.protocol.reports import Batch, Report
 from sterna.wire.manifests import read_migration, workload_of_object
 

@@ -45,7 +45,7 @@ from sterna.wire.traces.pins import read_pins
 from sterna.wire.traces.reading import opened, read_trace
 
 if TYPE_CHECKING:
-    from sterna.engines.local.service import LocalScheduler
+    from sterna.engines.local.api.service import LocalScheduler
     from sterna.wire.manifests import ManifestDocument
 
 _ROUND_S = 60.0  # what profile models go in where nobody says otherwise
@@ -184,9 +184,9 @@ async def run_local(
 
     Without `nodes` there is one: this machine. The engine's parts are imported here: simulations have no use for them.
     """
-    from sterna.engines.local.nodes import ThisMachine, VirtualNodes
-    from sterna.engines.local.opening import LocalConfig
-    from sterna.engines.local.service import open_local
+    from sterna.engines.local.api.service import open_local
+    from sterna.engines.local.process.assembly import LocalConfig
+    from sterna.engines.local.world.machine_nodes import ThisMachine, VirtualNodes
 
     virtual = VirtualNodes(
         count=nodes or 1,
@@ -235,9 +235,9 @@ async def run_operator(
     `namespace` None: that of the kubeconfig or of the pod we run in. The engine's parts are imported here: nothing else
     needs them, nor the extra that they come with.
     """
-    from sterna.engines.kubernetes.client import Limits, connect, discovered
-    from sterna.engines.kubernetes.operator import Operator
-    from sterna.engines.kubernetes.options import OperatorConfig
+    from sterna.engines.kubernetes.apiserver.client import Limits, connect, discovered
+    from sterna.engines.kubernetes.process.operator import Operator
+    from sterna.engines.kubernetes.process.settings import OperatorConfig
     from sterna.wire.manifests import read_migration, workload_of_object
 
     found = discovered(kubeconfig=kubeconfig, context=context)

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from sterna.protocol import WorkerIdentity, read_status
 from sterna.training.checkpoint.archive import MAGIC
+from sterna.training.ranks.worker import Settings
 from sterna.training.run import Run
-from sterna.training.worker import Settings
 from tests.training.checkpoint.disks import forge, sha256
 from tests.training.checkpoint.test_s5_malicious import HEADERS, MANIFESTS, NODES, archive, holding
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.storage import RESERVE_BYTES, GuardedDirectory
+from sterna.engines.local.process.disk_watch import RESERVE_BYTES, GuardedDirectory
 from sterna.training.checkpoint import CheckpointStore
 from tests.engines.local.lab import Lab, config, manifest, running, swept
 from tests.needs import absent

@@ -19,15 +19,15 @@ import pytest
 from sterna.protocol import Order, Orders, Phase, Status, read_orders, read_status
 from sterna.protocol.messages import CommittedCheckpoint
 from sterna.protocol.reports import Answer, BadReport, Batch, Report, Usage
-from sterna.training.board import Board
-from sterna.training.cut import Seat
 from sterna.training.epoch_file import append, whole_part
 from sterna.training.errors import NotEverybodyCame
-from sterna.training.meeting import Meeting
 from sterna.training.migrator.desk import Desk
 from sterna.training.migrator.exchange import Announce, Ask, Generation, Note, Request, TrainerState, Word
 from sterna.training.migrator.places import Places
 from sterna.training.migrator.shelf import take_stock
+from sterna.training.ranks.board import Board
+from sterna.training.ranks.cut import Seat
+from sterna.training.ranks.meeting import Meeting
 from tests.attack.checkpoint_corpus import ODD_VALUES, leaves, replaced
 
 PATIENCE_S = 30.0  # for an answer that should come at once

@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from sterna import __version__
-from sterna.engines.kubernetes.monitor_tokens import AUDIENCE
-from sterna.engines.kubernetes.options import CONFIG, KNOWLEDGE, LEASE, MEMORY
-from sterna.engines.kubernetes.rules import KEYS, NO_REBALANCING, settings_of
+from sterna.engines.kubernetes.loop.rules import KEYS, NO_REBALANCING, settings_of
+from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, LEASE, MEMORY
+from sterna.engines.kubernetes.progress.monitor_tokens import AUDIENCE
 from sterna.placement.rebalancers.registry import REBALANCERS
 from sterna.placement.strategies import PLACEMENTS
 from sterna.policies.registry import ENTRIES

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sterna.engines.kubernetes.options import CONFIG, KNOWLEDGE, MEMORY
+from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, MEMORY
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fixtures import install_crds, make_namespace
 from tests.cluster.requests import Api, ApiError, until

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from sterna.engines.kubernetes.client import connect, from_kubeconfig
-from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import OperatorConfig
-from sterna.engines.local.life import Life
-from sterna.engines.local.service import LocalScheduler
+from sterna.engines.kubernetes.apiserver.client import connect, from_kubeconfig
+from sterna.engines.kubernetes.process.operator import Operator
+from sterna.engines.kubernetes.process.settings import OperatorConfig
+from sterna.engines.local.api.service import LocalScheduler
+from sterna.engines.local.process.daemon import Life
 from sterna.engines.loop import Engine
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.models.paced import PacedTraining

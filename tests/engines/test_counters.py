@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sterna.engines.counters import holding, service_rate, settled
-from sterna.engines.kubernetes.standing import Seat, Standing
+from sterna.engines.kubernetes.status.standing import Seat, Standing
 from sterna.engines.retrying import back_off_s, failures_now, is_tried_again
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import JobSpec, Role, Worker

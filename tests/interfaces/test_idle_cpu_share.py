@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from sterna.engines.kubernetes.options import OperatorConfig
-from sterna.engines.kubernetes.rules import rules_of
+from sterna.engines.kubernetes.loop.rules import rules_of
+from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.interfaces.cli.main import cli
 from sterna.model.errors import InvalidRequest
 from sterna.planner.decide import Settings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.interfaces.cli.main import cli
 from sterna.model.errors import InvalidRequest
 

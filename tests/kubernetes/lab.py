@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from sterna.engines.kubernetes.api import EVENTS, LEASES, Api, Resource
-from sterna.engines.kubernetes.client import connect, from_kubeconfig
-from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import Binding, OperatorConfig
+from sterna.engines.kubernetes.apiserver.client import connect, from_kubeconfig
+from sterna.engines.kubernetes.apiserver.port import EVENTS, LEASES, Api, Resource
+from sterna.engines.kubernetes.process.operator import Operator
+from sterna.engines.kubernetes.process.settings import Binding, OperatorConfig
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.times import moment_text
+from sterna.engines.kubernetes.apiserver.timestamps import moment_text
 from sterna.model.ids import JobId
 from sterna.protocol.reports import Batch, Report, Usage, next_seq
 from sterna.protocol.tokens import TokenOwner, bearer, owner_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.monitor_tokens import AUDIENCE
+from sterna.engines.kubernetes.progress.monitor_tokens import AUDIENCE
 from sterna.protocol.reports import Answer, Batch, Report
 from sterna.protocol.tokens import digest_of
 from tests.cluster.requests import Body

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from sterna.engines.kubernetes.monitor_tokens import AUDIENCE
+from sterna.engines.kubernetes.progress.monitor_tokens import AUDIENCE
 from tests.cluster.requests import Body, until
 from tests.deploy.rbac import EVERYTHING, REASONED, Right, granted_verbs, refused_verbs, roles_of, used_verbs
 from tests.deploy.rendering import objects, render

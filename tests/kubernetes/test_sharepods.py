@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import yaml
 
-from sterna.engines.kubernetes.objects import Meta, SharePodObject
-from sterna.engines.kubernetes.sharepods import share_pod_of
+from sterna.engines.kubernetes.apiserver.objects import Meta, SharePodObject
+from sterna.engines.kubernetes.kubeshare.sharepods import share_pod_of
 from tests.kubernetes.jobs import elasticjob, tfjob
 from tests.kubernetes.lab import Lab
 from tests.kubernetes.sharepods import SharePods, install, uninstall

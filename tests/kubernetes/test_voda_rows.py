@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from sterna.engines.kubernetes.api import EVENTS
+from sterna.engines.kubernetes.apiserver.port import EVENTS
 from tests.cluster.requests import ApiError
 from tests.kubernetes.jobs import elasticjob, mpijob, tfjob
 from tests.kubernetes.lab import Lab

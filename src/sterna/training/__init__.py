@@ -15,6 +15,7 @@ torch, TensorFlow and NumPy are recognised when the program already uses them, a
 """
 
 from sterna.training.attaching import attach
+from sterna.training.data.shards import Shards
 from sterna.training.errors import (
     MembersLeft,
     Mismatch,
@@ -25,7 +26,6 @@ from sterna.training.errors import (
     Unregistrable,
 )
 from sterna.training.run import Restored, Run
-from sterna.training.shards import Shards
 
 __all__ = [
     "MembersLeft",

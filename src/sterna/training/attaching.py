@@ -3,8 +3,8 @@
 import os
 
 from sterna.protocol import WorkerIdentity
+from sterna.training.ranks.worker import Settings
 from sterna.training.run import Run
-from sterna.training.worker import Settings
 
 _current: Run | None = None
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from sterna.protocol import WorkerIdentity
 from sterna.training.epoch_file import append, whole_part
-from sterna.training.outbox import number_of
+from sterna.training.orders.outbox import number_of
 
 VARIABLE = "STERNA_EPOCH_LOG"  # the file, where neither the program nor Voda's JOB_NAME says it
 DIRECTORY = Path("/metrics")  # where Voda mounts it

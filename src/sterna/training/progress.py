@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sterna.training.checkpoint.problems import short
+from sterna.training.data.sources import Position, Source
 from sterna.training.errors import Mismatch
-from sterna.training.sources import Position, Source
 
 _COUNT_MAX = 10**18
 _ABSENT = object()  # not the same as None: that is a total that nobody counted

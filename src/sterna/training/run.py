@@ -9,14 +9,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from sterna.protocol import WorkerIdentity
-from sterna.training.chance import chance_now, loader_chance, put_chance, put_loader_chance
 from sterna.training.checkpoint import Loaded
+from sterna.training.data.shards import Shards, ShardSampler
+from sterna.training.data.sources import Source, check_same_order, source_of
 from sterna.training.progress import Progress
-from sterna.training.registry import Registry
+from sterna.training.ranks.worker import Settings, Worker
 from sterna.training.reporting import reporter_from
-from sterna.training.shards import Shards, ShardSampler
-from sterna.training.sources import Source, check_same_order, source_of
-from sterna.training.worker import Settings, Worker
+from sterna.training.state.chance import chance_now, loader_chance, put_chance, put_loader_chance
+from sterna.training.state.registry import Registry
 
 
 class Restored(NamedTuple):

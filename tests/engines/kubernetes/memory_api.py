@@ -1,4 +1,4 @@
-"""A cluster in memory, behind the port that the operator talks through (`engines/kubernetes/api.py`).
+"""A cluster in memory, behind the port that the operator talks through (`engines/kubernetes/apiserver/port.py`).
 
 For what needs no API server: how the operator's work grows with the number of objects, and what happens between two of
 its requests. Objects have versions, a write over an older version is a conflict, status is a subresource, and watches
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from sterna.engines.kubernetes.api import (
+from sterna.engines.kubernetes.apiserver.port import (
     PODS,
     AlreadyExists,
     EventType,

@@ -9,9 +9,9 @@ from typing import Any
 
 from benchmarks.scaling import NAMESPACE, elastic_job, node
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS, LEASES, NODES, PODS, EventType
-from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, LEASES, NODES, PODS, EventType
+from sterna.engines.kubernetes.process.operator import Operator
+from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.plan import Grow, Held, Outcome

@@ -5,13 +5,13 @@ from typing import Any
 
 from benchmarks.scaling import NAMESPACE
 
-from sterna.engines.kubernetes.api import CONFIG_MAPS
-from sterna.engines.kubernetes.cache import Cache
-from sterna.engines.kubernetes.clock import SystemClock
-from sterna.engines.kubernetes.knowing import Keeper
-from sterna.engines.kubernetes.knowledge import knowledge_of
-from sterna.engines.kubernetes.lessons import Lessons
-from sterna.engines.kubernetes.options import KNOWLEDGE, OperatorConfig
+from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS
+from sterna.engines.kubernetes.cache.cluster_cache import Cache
+from sterna.engines.kubernetes.process.clock import SystemClock
+from sterna.engines.kubernetes.process.settings import KNOWLEDGE, OperatorConfig
+from sterna.engines.kubernetes.progress.speed_codec import knowledge_of
+from sterna.engines.kubernetes.progress.speed_store import Keeper
+from sterna.engines.kubernetes.progress.training_facts import Lessons
 from sterna.model.learning import Knowledge, ThroughputModel
 from tests.engines.kubernetes.memory_api import MemoryApi, MemoryCluster
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS
-from sterna.engines.kubernetes.known import KnownJob
-from sterna.engines.kubernetes.objects import JobObject
+from sterna.engines.kubernetes.apiserver.objects import JobObject
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS
+from sterna.engines.kubernetes.world.job_index import KnownJob
 
 
 def known(uid: str, *, made: str, taken_in: str = "") -> KnownJob:

@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.api import PODS, TOKEN_REVIEWS, Missing, Refused, Resource
-from sterna.engines.kubernetes.monitor_tokens import (
+from sterna.engines.kubernetes.apiserver.objects import (
+    Meta,
+    Pod,
+    PodSpec,
+    ReviewedUser,
+    ReviewStatus,
+    TokenReviewObject,
+)
+from sterna.engines.kubernetes.apiserver.port import PODS, TOKEN_REVIEWS, Missing, Refused, Resource
+from sterna.engines.kubernetes.progress.monitor_tokens import (
     ADMITTED_S,
     AUDIENCE,
     REFUSED_S,
@@ -17,7 +25,6 @@ from sterna.engines.kubernetes.monitor_tokens import (
     TOKEN_CHARACTERS_MAX,
     MonitorTokens,
 )
-from sterna.engines.kubernetes.objects import Meta, Pod, PodSpec, ReviewedUser, ReviewStatus, TokenReviewObject
 from sterna.model.errors import EngineUnavailable
 
 USER = "system:serviceaccount:mon:sterna-monitor"

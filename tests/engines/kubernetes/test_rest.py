@@ -5,9 +5,9 @@ from typing import Any
 
 from benchmarks.scaling import NAMESPACE, elastic_job, node
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS, NODES, PODS, EventType, Unreachable, WriteConflict
-from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, NODES, PODS, EventType, Unreachable, WriteConflict
+from sterna.engines.kubernetes.process.operator import Operator
+from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import MemoryApi, MemoryCluster
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from sterna.engines.local.gang import Gang, Process
-from sterna.engines.local.rows import Exit, ExitKind, JobRow, WorkerRow, WorkerState
+from sterna.engines.local.reconcile.gang import Gang, Process
+from sterna.engines.local.store.rows import Exit, ExitKind, JobRow, WorkerRow, WorkerState
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.lifecycle import Phase

@@ -18,10 +18,10 @@ from typing import Any
 
 import psutil
 
-from sterna.engines.local.nodes import VirtualNodes
-from sterna.engines.local.opening import LocalConfig
-from sterna.engines.local.service import LocalScheduler, open_local
-from sterna.engines.local.warden import connect_or_start
+from sterna.engines.local.api.service import LocalScheduler, open_local
+from sterna.engines.local.launch.warden import connect_or_start
+from sterna.engines.local.process.assembly import LocalConfig
+from sterna.engines.local.world.machine_nodes import VirtualNodes
 from sterna.journal.journal import Shapes
 from sterna.wire.decision_file import decision_record, event_record, outcome_record
 from sterna.wire.manifests import read_manifests

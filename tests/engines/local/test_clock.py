@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.local.clock import Anchor, Timeline, anchored
+from sterna.engines.local.process.clock import Anchor, Timeline, anchored
 from tests.engines.local.lab import config, fresh_home, running, swept, toy
 
 TEN_MINUTES_S = 600.0

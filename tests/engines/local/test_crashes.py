@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.opening import LocalConfig
-from sterna.engines.local.warden import connect_or_start
+from sterna.engines.local.launch.warden import connect_or_start
+from sterna.engines.local.process.assembly import LocalConfig
 from sterna.model.errors import Conflict, SternaError
 from tests.engines.local.lab import (
     Lab,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.effects import (
+from sterna.engines.local.reconcile.effects_due import (
     POST_START,
     PRE_STOP,
     Effect,
@@ -18,8 +18,8 @@ from sterna.engines.local.effects import (
     WriteOrder,
     due,
 )
-from sterna.engines.local.gang import Process
-from sterna.engines.local.rows import ExitKind, WorkerState
+from sterna.engines.local.reconcile.gang import Process
+from sterna.engines.local.store.rows import ExitKind, WorkerState
 from sterna.model.workload import Contract
 from sterna.protocol import Phase
 from tests.engines.local.gangs import gang, place, process, workload

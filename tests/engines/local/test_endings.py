@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.endings import Abandon, Finish, Restart, exit_kind, verdict
-from sterna.engines.local.rows import ExitKind, WorkerState
+from sterna.engines.local.reconcile.process_ends import Abandon, Finish, Restart, exit_kind, verdict
+from sterna.engines.local.store.rows import ExitKind, WorkerState
 from sterna.engines.retrying import back_off_s
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local import evaluating
-from sterna.engines.local.book import Book, LocalJob
-from sterna.engines.local.service import LocalScheduler, open_local
+from sterna.engines.local.api.service import LocalScheduler, open_local
+from sterna.engines.local.progress import evaluations
+from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Category
 from sterna.model.ids import JobId
@@ -40,7 +40,7 @@ class Asked:
     def say(self, *, steps: int = 10, seconds: float = 1.0, **metrics: float) -> None:
         self.clock.s += seconds
         self.step += steps
-        evaluating.heard(self.book, self.job, Status(pid=1, phase=Phase.TRAINING, step=self.step, metrics=metrics))
+        evaluations.heard(self.book, self.job, Status(pid=1, phase=Phase.TRAINING, step=self.step, metrics=metrics))
 
     @property
     def made(self) -> int:

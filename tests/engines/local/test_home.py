@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from sterna.engines.local.home import Home, written_aside
+from sterna.engines.local.process.home import Home, written_aside
 from sterna.model.errors import Conflict, InvalidRequest
 
 

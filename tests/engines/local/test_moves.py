@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.endings import Abandon
-from sterna.engines.local.gang import Gang
-from sterna.engines.local.moves import (
+from sterna.engines.local.reconcile.gang import Gang
+from sterna.engines.local.reconcile.process_ends import Abandon
+from sterna.engines.local.reconcile.row_moves import (
     Ended,
     Hold,
     Notice,
@@ -18,7 +18,7 @@ from sterna.engines.local.moves import (
     next_moment,
     next_moves,
 )
-from sterna.engines.local.rows import ExitKind, WorkerState
+from sterna.engines.local.store.rows import ExitKind, WorkerState
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
 from sterna.model.workload import Contract, RunPolicy

@@ -5,7 +5,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from sterna.engines.local.nodes import ThisMachine, VirtualNodes, cpus_usable, offered_nodes
+from sterna.engines.local.world.machine_nodes import ThisMachine, VirtualNodes, cpus_usable, offered_nodes
 from sterna.model.errors import InvalidRequest
 
 

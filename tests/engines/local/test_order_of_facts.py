@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local import life
-from sterna.engines.local.service import open_local
-from sterna.engines.local.warden import Limits, ProcessState
-from sterna.engines.local.warden.values import Census, Exited, Launch, Limit, Phase
+from sterna.engines.local.api.service import open_local
+from sterna.engines.local.launch.warden import Limits, ProcessState
+from sterna.engines.local.launch.warden.values import Census, Exited, Launch, Limit, Phase
+from sterna.engines.local.process import daemon
 from sterna.model.errors import EngineUnavailable, NotFound
 from sterna.model.plan import Held
 from sterna.placement.packed import packed
@@ -100,7 +100,7 @@ class FakeWarden:
 @pytest.fixture
 def warden(monkeypatch):
     fake = FakeWarden()
-    monkeypatch.setattr(life, "connect_or_start", fake.connected)
+    monkeypatch.setattr(daemon, "connect_or_start", fake.connected)
     return fake
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sterna.engines.local.process_facts import Known
-from sterna.engines.local.warden.values import Exited, HookEnded, Phase, ProcessState
+from sterna.engines.local.launch.warden.values import Exited, HookEnded, Phase, ProcessState
+from sterna.engines.local.reconcile.process_facts import Known
 
 UID = "a-worker-0-abcde"
 UNHEARD = Known()

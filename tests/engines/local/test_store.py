@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.local import schema
-from sterna.engines.local.clock import Anchor
-from sterna.engines.local.codec import from_text, to_text
-from sterna.engines.local.rows import (
+from sterna.engines.local.process.clock import Anchor
+from sterna.engines.local.store import schema
+from sterna.engines.local.store.database import Store
+from sterna.engines.local.store.row_codec import from_text, to_text
+from sterna.engines.local.store.rows import (
     ChangeKind,
     ChangeRow,
     EventRow,
@@ -24,7 +25,6 @@ from sterna.engines.local.rows import (
     WorkerRow,
     WorkerState,
 )
-from sterna.engines.local.store import Store
 from sterna.model.conditions import ConditionType, Status, said
 from sterna.model.errors import EngineUnavailable, InvalidRequest
 from sterna.model.ids import DeviceId, JobId, NodeId
@@ -178,7 +178,7 @@ def test_one_name_one_job(path):
 
 
 def test_events_are_read_from_where_one_was_and_old_ones_are_forgotten(path, monkeypatch):
-    monkeypatch.setattr("sterna.engines.local.store.EVENTS_MAX", 500)
+    monkeypatch.setattr("sterna.engines.local.store.database.EVENTS_MAX", 500)
     store = Store(path)
     with store.write() as write:
         for number in range(1, 2001):

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.fixtures import fresh_name, install_crds

@@ -8,10 +8,10 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from sterna.engines.kubernetes.api import Resource
+from sterna.engines.kubernetes.apiserver.port import Resource
 from sterna.engines.kubernetes.console.finding import JOB_KINDS
-from sterna.engines.kubernetes.standing import Standing
-from sterna.engines.kubernetes.standing_text import KEYS, standing_text
+from sterna.engines.kubernetes.status.standing import Standing
+from sterna.engines.kubernetes.status.standing_codec import KEYS, standing_text
 from sterna.interfaces.cli.main import cli
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.requests import Api, Body

@@ -2,7 +2,7 @@
 
 import time
 
-from sterna.engines.kubernetes.standing import Past, Progress, Seat, Standing
+from sterna.engines.kubernetes.status.standing import Past, Progress, Seat, Standing
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.lifecycle import Phase

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS, PYTORCH_JOBS, TF_JOBS
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, PYTORCH_JOBS, TF_JOBS
 from tests.cluster.faults import Answer
 from tests.cluster.fixtures import fresh_name
 from tests.cluster.requests import until

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS, MIGRATIONS
-from sterna.engines.kubernetes.standing import Change, Standing
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, MIGRATIONS
+from sterna.engines.kubernetes.status.standing import Change, Standing
 from tests.cluster.requests import ApiError, Body, until
 from tests.interfaces.cluster.console import OPERATOR, Console, resource_of
 from tests.interfaces.cluster.manifests import SHAPES, elastic

@@ -2,8 +2,8 @@
 
 import time
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS
-from sterna.engines.kubernetes.standing import Standing
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS
+from sterna.engines.kubernetes.status.standing import Standing
 from tests.cluster.fixtures import fresh_name
 from tests.interfaces.cluster.console import OPERATOR, Console
 from tests.interfaces.cluster.manifests import elastic

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS
 from sterna.interfaces.client.cluster import cluster_client
 from tests.cluster.fixtures import fresh_name
 from tests.cluster.requests import until

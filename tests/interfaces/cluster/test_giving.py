@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS
 from tests.cluster.requests import ApiError
 from tests.interfaces.cluster.console import Console, resource_of
 from tests.interfaces.cluster.manifests import ELASTIC, SHAPES, elastic

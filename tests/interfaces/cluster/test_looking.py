@@ -4,8 +4,8 @@ import json
 
 import yaml
 
-from sterna.engines.kubernetes.api import ELASTIC_JOBS, NODES
-from sterna.engines.kubernetes.standing import Standing
+from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, NODES
+from sterna.engines.kubernetes.status.standing import Standing
 from sterna.model.lifecycle import Phase
 from tests.interfaces.cluster.manifests import elastic
 from tests.interfaces.cluster.standings import running

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.local.logfile import CHUNK_BYTES, LogFile, LogReader
+from sterna.engines.local.api.log_reader import CHUNK_BYTES, LogFile, LogReader
 from sterna.interfaces.api.logs import Selection, chosen
 from sterna.model.errors import EngineUnavailable, InvalidRequest, NotFound
 from tests.interfaces.service.serving import SOON_S, Service, eventually, manifest, service

@@ -9,11 +9,11 @@ import pytest
 
 from sterna import training
 from sterna.protocol import Order, Orders, Phase
-from sterna.training.agreement import Chief, Member
-from sterna.training.board import Board
 from sterna.training.checkpoint import CheckpointProblem, CheckpointStore
-from sterna.training.cut import Kind
-from sterna.training.stopping import Stopping
+from sterna.training.orders.stopping import Stopping
+from sterna.training.ranks.agreement import Chief, Member
+from sterna.training.ranks.board import Board
+from sterna.training.ranks.cut import Kind
 from tests.needs import needs
 from tests.training.kubernetes.pods import trainer
 from tests.training.run.gang import Gang

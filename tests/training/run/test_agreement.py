@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sterna.training.agreement import Agreement, Chief, Member
-from sterna.training.board import Board
-from sterna.training.cut import Cut, Kind, Seat, State
 from sterna.training.errors import NotEverybodyCame
+from sterna.training.ranks.agreement import Agreement, Chief, Member
+from sterna.training.ranks.board import Board
+from sterna.training.ranks.cut import Cut, Kind, Seat, State
 from tests.needs import seeds
 
 

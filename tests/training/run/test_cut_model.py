@@ -1,7 +1,7 @@
 """The agreement on a common step, over every interleaving of two and three ranks.
 
 Each rank is a small machine whose moves are the single reads and writes that `Chief` and `Member` make; the rules are
-those of `sterna.training.cut` themselves. A step may be collective (nobody completes it before everybody has begun it)
+those of `training.ranks.cut` themselves. A step may be collective (nobody completes it before everybody has begun it)
 or not, so that jobs in lock-step, jobs that synchronise every k-th step and jobs that never do are all covered.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sterna.training.cut import NO_CUT, Cut, Kind, Seat, State, opened, seated, settled
+from sterna.training.ranks.cut import NO_CUT, Cut, Kind, Seat, State, opened, seated, settled
 
 
 class Rank(NamedTuple):

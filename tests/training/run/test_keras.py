@@ -7,7 +7,7 @@ import pytest
 
 from sterna.training import Mismatch
 from sterna.training.checkpoint import CheckpointStore
-from sterna.training.registry import Registry
+from sterna.training.state.registry import Registry
 from tests.needs import needs
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sterna.training.errors import NotEverybodyCame, RestoreFailed
-from sterna.training.meeting import Answer, Decision, Meeting
+from sterna.training.ranks.meeting import Answer, Decision, Meeting
 from tests.needs import seeds
 
 

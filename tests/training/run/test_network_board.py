@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sterna.training.agreement import Agreement, Chief, Member
-from sterna.training.board import Board
-from sterna.training.cut import Cut, Kind, Seat, State
-from sterna.training.file_systems import shared_between_machines
+from sterna.training.data.file_systems import shared_between_machines
+from sterna.training.ranks.agreement import Agreement, Chief, Member
+from sterna.training.ranks.board import Board
+from sterna.training.ranks.cut import Cut, Kind, Seat, State
 from tests.needs import seeds
 from tests.training.run.test_agreement import in_threads
 

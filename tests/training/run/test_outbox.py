@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 from sterna.protocol import Phase, Status, read_status
-from sterna.training.outbox import Outbox
+from sterna.training.orders.outbox import Outbox
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 
 from sterna.training import Mismatch, Unregistrable
 from sterna.training.checkpoint import CheckpointStore
-from sterna.training.keepers import checked_state, keeper_of
-from sterna.training.registry import Registry
+from sterna.training.state.keepers import checked_state, keeper_of
+from sterna.training.state.registry import Registry
 from tests.needs import needs
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sterna.training import Mismatch, Shards
-from sterna.training.shards import ShardSampler
-from sterna.training.sources import Declared, Position, check_same_order, source_of
+from sterna.training.data.shards import ShardSampler
+from sterna.training.data.sources import Declared, Position, check_same_order, source_of
 
 
 def test_the_order_of_a_seed_never_changes():

@@ -25,7 +25,7 @@ from sterna.model.errors import Conflict, InvalidRequest, SternaError
 if TYPE_CHECKING:
     import socket
 
-    from sterna.engines.local.service import LocalScheduler
+    from sterna.engines.local.api.service import LocalScheduler
     from sterna.interfaces.api.endpoint import Endpoint
     from sterna.interfaces.api.port import Scheduler
 
@@ -236,7 +236,7 @@ def _require_consistent(run: UpOptions) -> None:
         expected = "--rebalance beside it, whose option it is"
         raise InvalidRequest(field="--rebalance-set", value=run.rebalance_set[0], expected=expected)
     if names is not None:
-        from sterna.engines.local.rules import require_rebalancers
+        from sterna.engines.local.loop.rules import require_rebalancers
 
         require_rebalancers(names, moving)
 

@@ -20,7 +20,7 @@ from sterna.interfaces.client.client import Client
 from sterna.model.errors import EngineRefused
 
 if TYPE_CHECKING:
-    from sterna.engines.kubernetes.client import Configuration
+    from sterna.engines.kubernetes.apiserver.client import Configuration
     from sterna.engines.kubernetes.console import ClusterScheduler, Submitted
     from sterna.interfaces.client.inside import Inside
 
@@ -64,7 +64,7 @@ def default_namespace(*, kubeconfig: str | None = None, context: str | None = No
 
 def _configuration(kubeconfig: str | None, context: str | None) -> "Configuration":
     try:
-        from sterna.engines.kubernetes.client import discovered
+        from sterna.engines.kubernetes.apiserver.client import discovered
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
@@ -75,9 +75,9 @@ def _configuration(kubeconfig: str | None, context: str | None) -> "Configuratio
 
 @asynccontextmanager
 async def _opened(configuration: "Configuration", namespace: str) -> "AsyncIterator[ClusterScheduler]":
-    from sterna.engines.kubernetes.client import connect
+    from sterna.engines.kubernetes.apiserver.client import connect
     from sterna.engines.kubernetes.console import ClusterScheduler
-    from sterna.engines.kubernetes.options import NAMESPACE
+    from sterna.engines.kubernetes.process.settings import NAMESPACE
     from sterna.wire.manifests import workload_of_object
 
     async with (

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sterna.protocol import CommittedCheckpoint, Order, Orders, Phase, Status, WorkerIdentity, read_status
-from sterna.training.notices import Notices
-from sterna.training.outbox import Outbox
+from sterna.training.orders.notices import Notices
+from sterna.training.orders.outbox import Outbox
 
 _LOOK_S = 0.2  # how often to look by oneself while standing still: a wake may be lost
 

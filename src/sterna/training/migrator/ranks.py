@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sterna.protocol import WorkerIdentity
 from sterna.training.errors import NotEverybodyCame
-from sterna.training.meeting import Meeting
 from sterna.training.migrator.places import MEET_S
+from sterna.training.ranks.meeting import Meeting
 
 
 def identity(rank: int | None, environment: Mapping[str, str] | None = None) -> WorkerIdentity:

@@ -22,7 +22,7 @@ from sterna.protocol.reports import (
     json_object,
     next_seq,
 )
-from sterna.training.outbox import number_of
+from sterna.training.orders.outbox import number_of
 from sterna.training.progress import Progress
 from sterna.training.reporting.choosing import Choice
 from sterna.training.reporting.courier import Courier

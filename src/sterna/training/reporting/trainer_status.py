@@ -12,7 +12,7 @@ from json import dumps
 from typing import Any
 
 from sterna.protocol.tokens import TokenFile
-from sterna.training.outbox import number_of
+from sterna.training.orders.outbox import number_of
 from sterna.training.reporting.courier import Courier
 from sterna.training.reporting.endpoint import Endpoint
 from sterna.training.reporting.facts import Facts

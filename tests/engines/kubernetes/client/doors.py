@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from aiohttp import web
 
-from sterna.engines.kubernetes.client import Client, Configuration, Limits, connect, from_kubeconfig
-from sterna.engines.kubernetes.client.http import Asked
+from sterna.engines.kubernetes.apiserver.client import Client, Configuration, Limits, connect, from_kubeconfig
+from sterna.engines.kubernetes.apiserver.client.http import Asked
 from tests.cluster.control_plane import ControlPlane
 
 R = TypeVar("R")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sterna.engines.kubernetes.api import Unreachable
-from sterna.engines.kubernetes.client import Configuration, exec_plugin
-from sterna.engines.kubernetes.client.configuration import Basic, Certificate, Exec, Pem, Token, TokenFile
-from sterna.engines.kubernetes.client.credentials import Credentials
+from sterna.engines.kubernetes.apiserver.client import Configuration, exec_plugin
+from sterna.engines.kubernetes.apiserver.client.configuration import Basic, Certificate, Exec, Pem, Token, TokenFile
+from sterna.engines.kubernetes.apiserver.client.credentials import Credentials
+from sterna.engines.kubernetes.apiserver.port import Unreachable
 from sterna.model.errors import InvalidRequest
 from tests.engines.kubernetes.client.doors import run
 

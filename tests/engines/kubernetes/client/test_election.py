@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from sterna.engines.kubernetes.api import (
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, LeaseObject, LeaseSpec, Meta
+from sterna.engines.kubernetes.apiserver.port import (
     CONFIG_MAPS,
     AlreadyExists,
     Missing,
@@ -18,8 +19,7 @@ from sterna.engines.kubernetes.api import (
     Unreachable,
     WriteConflict,
 )
-from sterna.engines.kubernetes.election import Election, Timing
-from sterna.engines.kubernetes.objects import ConfigMapObject, LeaseObject, LeaseSpec, Meta
+from sterna.engines.kubernetes.process.election import Election, Timing
 from sterna.model.errors import InvalidRequest
 from tests.cluster.control_plane import ControlPlane
 from tests.engines.kubernetes.client.clocks import SteppedClock

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from sterna.engines.kubernetes.api import Throttled, Urgency
-from sterna.engines.kubernetes.client.fairness import TURNS_FOR_PATIENCE, Turnstile
+from sterna.engines.kubernetes.apiserver.client.fairness import TURNS_FOR_PATIENCE, Turnstile
+from sterna.engines.kubernetes.apiserver.port import Throttled, Urgency
 from tests.engines.kubernetes.client.doors import run
 
 LEASE, PLACE, READ, REPORT, EVENT = Urgency

@@ -8,7 +8,11 @@ import socket
 import pytest
 from aiohttp import web
 
-from sterna.engines.kubernetes.api import (
+from sterna.engines.kubernetes.apiserver.client import Configuration, Limits, connect
+from sterna.engines.kubernetes.apiserver.client.configuration import TokenFile
+from sterna.engines.kubernetes.apiserver.client.http import Asked
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, LeaseObject, Pod
+from sterna.engines.kubernetes.apiserver.port import (
     CONFIG_MAPS,
     LEASES,
     PODS,
@@ -23,10 +27,6 @@ from sterna.engines.kubernetes.api import (
     Urgency,
     WriteConflict,
 )
-from sterna.engines.kubernetes.client import Configuration, Limits, connect
-from sterna.engines.kubernetes.client.configuration import TokenFile
-from sterna.engines.kubernetes.client.http import Asked
-from sterna.engines.kubernetes.objects import ConfigMapObject, LeaseObject, Pod
 from sterna.model.errors import InvalidRequest
 from tests.engines.kubernetes.client.doors import QUICK, found, peer, peer_client, replies, run, status
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.api import (
+from sterna.engines.kubernetes.apiserver.client import Client, Limits, connect, from_kubeconfig
+from sterna.engines.kubernetes.apiserver.client.http import Asked
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, KubeObject, NodeObject, Pod
+from sterna.engines.kubernetes.apiserver.port import (
     CONFIG_MAPS,
     NODES,
     PODS,
@@ -21,9 +24,6 @@ from sterna.engines.kubernetes.api import (
     WatchEvent,
     WriteConflict,
 )
-from sterna.engines.kubernetes.client import Client, Limits, connect, from_kubeconfig
-from sterna.engines.kubernetes.client.http import Asked
-from sterna.engines.kubernetes.objects import ConfigMapObject, KubeObject, NodeObject, Pod
 from tests.cluster.fixtures import fresh_name
 from tests.engines.kubernetes.client.doors import config_map, opened, run
 

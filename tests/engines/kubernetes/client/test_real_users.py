@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.api import CONFIG_MAPS, NODES, Refused, Unreachable
-from sterna.engines.kubernetes.client import Configuration, Limits, connect, from_kubeconfig, in_cluster
-from sterna.engines.kubernetes.objects import ConfigMapObject, NodeObject
+from sterna.engines.kubernetes.apiserver.client import Configuration, Limits, connect, from_kubeconfig, in_cluster
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, NodeObject
+from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, NODES, Refused, Unreachable
 from tests.cluster.control_plane import ControlPlane
 from tests.engines.kubernetes.client.doors import config_map, run
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from sterna.engines.kubernetes.api import CONFIG_MAPS, Unreachable
-from sterna.engines.kubernetes.client import Client
-from sterna.engines.kubernetes.objects import KubeObject
-from sterna.engines.kubernetes.recorder import BURST, REFILL_S, WAITING_MAX, About, Recorder, Severity
+from sterna.engines.kubernetes.apiserver.client import Client
+from sterna.engines.kubernetes.apiserver.objects import KubeObject
+from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, Unreachable
+from sterna.engines.kubernetes.status.event_recorder import BURST, REFILL_S, WAITING_MAX, About, Recorder, Severity
 from tests.engines.kubernetes.client.clocks import SteppedClock
 from tests.engines.kubernetes.client.doors import config_map, opened, peer_client, replies, run, status
 

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sterna.engines.kubernetes.api import (
+from sterna.engines.kubernetes.apiserver.client import Client, Limits, connect, from_kubeconfig
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, Meta
+from sterna.engines.kubernetes.apiserver.port import (
     CONFIG_MAPS,
     EventType,
     Gone,
@@ -19,10 +21,8 @@ from sterna.engines.kubernetes.api import (
     Unreachable,
     WatchEvent,
 )
-from sterna.engines.kubernetes.client import Client, Limits, connect, from_kubeconfig
-from sterna.engines.kubernetes.objects import ConfigMapObject, Meta
-from sterna.engines.kubernetes.reflector import FAILURES_BEFORE_RELIST, Reflector
-from sterna.engines.kubernetes.store import Store
+from sterna.engines.kubernetes.cache.object_store import Store
+from sterna.engines.kubernetes.cache.reflector import FAILURES_BEFORE_RELIST, Reflector
 from tests.engines.kubernetes.client.doors import config_map, opened, run, until
 
 LABELS = "followed=yes"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.api import EventType, Listing, WatchEvent
-from sterna.engines.kubernetes.objects import KubeObject, Meta, OwnerReference, Pod, PodSpec
-from sterna.engines.kubernetes.store import Store
+from sterna.engines.kubernetes.apiserver.objects import KubeObject, Meta, OwnerReference, Pod, PodSpec
+from sterna.engines.kubernetes.apiserver.port import EventType, Listing, WatchEvent
+from sterna.engines.kubernetes.cache.object_store import Store
 
 ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
 

@@ -12,11 +12,19 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.api import CONFIG_MAPS, PODS, EventType, Gone, Throttled, Unreachable, WatchEvent
-from sterna.engines.kubernetes.client import Limits
-from sterna.engines.kubernetes.client.answers import Asking
-from sterna.engines.kubernetes.client.watching import EventReader, lines
-from sterna.engines.kubernetes.objects import ConfigMapObject, JobObject, KubeObject, ObjectList, Pod
+from sterna.engines.kubernetes.apiserver.client import Limits
+from sterna.engines.kubernetes.apiserver.client.answers import Asking
+from sterna.engines.kubernetes.apiserver.client.watching import EventReader, lines
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, JobObject, KubeObject, ObjectList, Pod
+from sterna.engines.kubernetes.apiserver.port import (
+    CONFIG_MAPS,
+    PODS,
+    EventType,
+    Gone,
+    Throttled,
+    Unreachable,
+    WatchEvent,
+)
 from tests.engines.kubernetes.client.doors import QUICK, peer_client, run, status
 
 ASKING = Asking("watch", "Pod")

@@ -14,10 +14,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from sterna.engines.kubernetes.api import Api as Door
-from sterna.engines.kubernetes.client import connect, from_kubeconfig
-from sterna.engines.kubernetes.operator import Operator
-from sterna.engines.kubernetes.options import OperatorConfig
+from sterna.engines.kubernetes.apiserver.client import connect, from_kubeconfig
+from sterna.engines.kubernetes.apiserver.port import Api as Door
+from sterna.engines.kubernetes.process.operator import Operator
+from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes

@@ -4,7 +4,7 @@ import json
 from functools import partial
 from typing import Any
 
-from sterna.engines.kubernetes.options import Binding
+from sterna.engines.kubernetes.process.settings import Binding
 from tests.cluster.requests import until
 from tests.engines.kubernetes.operator.lab import (
     Lab,

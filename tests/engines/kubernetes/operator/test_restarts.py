@@ -5,7 +5,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from sterna.engines.kubernetes.api import Api, Refused, Resource
+from sterna.engines.kubernetes.apiserver.port import Api, Refused, Resource
 from tests.cluster.requests import until
 from tests.engines.kubernetes.operator.lab import ELECTION, Lab, elastic_job, same, state_of, tf_job
 

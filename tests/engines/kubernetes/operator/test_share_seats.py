@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.objects import Meta
-from sterna.engines.kubernetes.share_seats import ShareSeat, promise_for, seat_for
-from sterna.engines.kubernetes.sharepods import Share, SharePod, guests_of, new_gpu_id, open_cards
+from sterna.engines.kubernetes.apiserver.objects import Meta
+from sterna.engines.kubernetes.kubeshare.share_seats import ShareSeat, promise_for, seat_for
+from sterna.engines.kubernetes.kubeshare.sharepods import Share, SharePod, guests_of, new_gpu_id, open_cards
 from sterna.model.nodes import Node
 from sterna.model.plan import Decision
 from sterna.model.resources import WHOLE_GPU_MILLI, Resources

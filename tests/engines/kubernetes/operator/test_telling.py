@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from sterna.engines.kubernetes.jobs import JobView
-from sterna.engines.kubernetes.knowledge import is_worth_keeping, knowledge_data, knowledge_of
-from sterna.engines.kubernetes.lessons import JUDGE, Lessons, growth_of, judge_of
-from sterna.engines.kubernetes.standing import Progress, Reported, Standing
-from sterna.engines.kubernetes.telling import SILENT_S, Speaker, Told
-from sterna.engines.kubernetes.values import value_of
+from sterna.engines.kubernetes.progress.job_reports import SILENT_S, Speaker, Told
+from sterna.engines.kubernetes.progress.speed_codec import is_worth_keeping, knowledge_data, knowledge_of
+from sterna.engines.kubernetes.progress.training_facts import JUDGE, Lessons, growth_of, judge_of
+from sterna.engines.kubernetes.reconcile.job_view import JobView
+from sterna.engines.kubernetes.status.standing import Progress, Reported, Standing
+from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import NodeId

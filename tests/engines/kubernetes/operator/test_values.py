@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.exclusion import refusing_excluded
-from sterna.engines.kubernetes.memory import memory_data, memory_of
-from sterna.engines.kubernetes.nodes import UNSCHEDULABLE, guest_of, node_of, request_of_pod, takes_room
-from sterna.engines.kubernetes.objects import NodeObject, Pod
-from sterna.engines.kubernetes.options import OperatorConfig
-from sterna.engines.kubernetes.packing import PACKED_FROM_BYTES
-from sterna.engines.kubernetes.rules import rules_of, settings_of, settings_text
-from sterna.engines.kubernetes.templates import templates_of
+from sterna.engines.kubernetes.apiserver.configmap_document import PACKED_FROM_BYTES
+from sterna.engines.kubernetes.apiserver.objects import NodeObject, Pod
+from sterna.engines.kubernetes.bodies.pod_templates import templates_of
+from sterna.engines.kubernetes.loop.rules import rules_of, settings_of, settings_text
+from sterna.engines.kubernetes.process.settings import OperatorConfig
+from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
+from sterna.engines.kubernetes.world.excluded_namespaces import refusing_excluded
+from sterna.engines.kubernetes.world.node_objects import UNSCHEDULABLE, guest_of, node_of, request_of_pod, takes_room
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.jobs import Role

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sterna.engines.kubernetes.intentions import grown, shrunk
-from sterna.engines.kubernetes.values import value_of
+from sterna.engines.kubernetes.reconcile.intentions import grown, shrunk
+from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
 from sterna.model.plan import Grow, Shrink

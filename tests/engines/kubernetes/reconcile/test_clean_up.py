@@ -2,7 +2,7 @@
 
 import pytest
 
-from sterna.engines.kubernetes.effects import CreatePod, CreateService
+from sterna.engines.kubernetes.reconcile.effects import CreatePod, CreateService
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
 from sterna.model.workload import CleanUp, Contract, RunPolicy

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sterna.engines.kubernetes.effects import CreatePod
+from sterna.engines.kubernetes.reconcile.effects import CreatePod
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success

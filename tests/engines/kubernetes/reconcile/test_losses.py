@@ -2,8 +2,8 @@
 
 import pytest
 
-from sterna.engines.kubernetes.effects import CreatePod, DeletePod
-from sterna.engines.kubernetes.jobs import NodeFacts
+from sterna.engines.kubernetes.reconcile.effects import CreatePod, DeletePod
+from sterna.engines.kubernetes.reconcile.job_view import NodeFacts
 from sterna.engines.retrying import BACK_OFF_MAX_S
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sterna.engines.kubernetes.effects import BindPod, CreatePod, NudgePod, WriteConfigMap
-from sterna.engines.kubernetes.jobs import Options
-from sterna.engines.kubernetes.options import Binding
+from sterna.engines.kubernetes.process.settings import Binding
+from sterna.engines.kubernetes.reconcile.effects import BindPod, CreatePod, NudgePod, WriteConfigMap
+from sterna.engines.kubernetes.reconcile.job_view import Options
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract
 from tests.engines.kubernetes.reconcile.world import World, at, workers, workload

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.jobs import Options
-from sterna.engines.kubernetes.options import Binding
-from sterna.engines.kubernetes.pods import members_of, pod_body
-from sterna.engines.kubernetes.standing import Seat, Standing
+from sterna.engines.kubernetes.bodies.pod_body import members_of, pod_body
+from sterna.engines.kubernetes.process.settings import Binding
+from sterna.engines.kubernetes.reconcile.job_view import Options
+from sterna.engines.kubernetes.status.standing import Seat, Standing
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, RestartPolicy
 from tests.engines.kubernetes.reconcile.world import PS, World, at, template, workers, workload

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.effects import CreatePod, CreateService, DeletePod, Effect
-from sterna.engines.kubernetes.intentions import takes_part
-from sterna.engines.kubernetes.jobs import NodeFacts, Options
-from sterna.engines.kubernetes.look import Look
-from sterna.engines.kubernetes.options import Binding
-from sterna.engines.kubernetes.reconcile import Reconciled, reconcile
-from sterna.engines.kubernetes.standing import Standing
+from sterna.engines.kubernetes.process.settings import Binding
+from sterna.engines.kubernetes.reconcile.effects import CreatePod, CreateService, DeletePod, Effect
+from sterna.engines.kubernetes.reconcile.intentions import takes_part
+from sterna.engines.kubernetes.reconcile.job_view import NodeFacts, Options
+from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile
+from sterna.engines.kubernetes.reconcile.seated_pods import Look
+from sterna.engines.kubernetes.status.standing import Standing
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.lifecycle import Phase

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sterna.engines.kubernetes.effects import CreatePod
-from sterna.engines.kubernetes.seats import seats_for
-from sterna.engines.kubernetes.standing import Seat, Standing
+from sterna.engines.kubernetes.reconcile.effects import CreatePod
+from sterna.engines.kubernetes.reconcile.job_seats import seats_for
+from sterna.engines.kubernetes.status.standing import Seat, Standing
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
 from sterna.model.workload import Contract

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
-from sterna.engines.kubernetes.standing_text import KEYS, standing_read, standing_text
-from sterna.engines.kubernetes.status_text import status_read
-from sterna.engines.kubernetes.times import moment_s, moment_text, second_text
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text, second_text
+from sterna.engines.kubernetes.status.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
+from sterna.engines.kubernetes.status.standing_codec import KEYS, standing_read, standing_text
+from sterna.engines.kubernetes.status.status_reading import status_read
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from sterna.engines.kubernetes.effects import CreatePod, DeletePod
-from sterna.engines.kubernetes.jobs import Options
+from sterna.engines.kubernetes.reconcile.effects import CreatePod, DeletePod
+from sterna.engines.kubernetes.reconcile.job_view import Options
 from sterna.model.jobs import Role
 from sterna.model.lifecycle import Phase
 from sterna.model.why import Because, Why

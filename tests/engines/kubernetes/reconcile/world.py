@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-from sterna.engines.kubernetes.effects import (
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, Pod, ServiceObject
+from sterna.engines.kubernetes.apiserver.timestamps import second_text
+from sterna.engines.kubernetes.reconcile.effects import (
     BindPod,
     CreatePod,
     CreateService,
@@ -23,15 +25,13 @@ from sterna.engines.kubernetes.effects import (
     NudgePod,
     WriteConfigMap,
 )
-from sterna.engines.kubernetes.events import REASONS, JobEvent
-from sterna.engines.kubernetes.intentions import explained, given_up, grown, shrunk
-from sterna.engines.kubernetes.jobs import JobView, NodeFacts, Options
-from sterna.engines.kubernetes.objects import ConfigMapObject, Pod, ServiceObject
-from sterna.engines.kubernetes.reconcile import Reconciled, reconcile
-from sterna.engines.kubernetes.standing import Standing
-from sterna.engines.kubernetes.status_text import status_read
-from sterna.engines.kubernetes.times import second_text
-from sterna.engines.kubernetes.values import value_of
+from sterna.engines.kubernetes.reconcile.intentions import explained, given_up, grown, shrunk
+from sterna.engines.kubernetes.reconcile.job_view import JobView, NodeFacts, Options
+from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile
+from sterna.engines.kubernetes.status.job_events import REASONS, JobEvent
+from sterna.engines.kubernetes.status.standing import Standing
+from sterna.engines.kubernetes.status.status_reading import status_read
+from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.lifecycle import Phase

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sterna.engines.local.warden import Hook, WardenClient
+from sterna.engines.local.launch.warden import Hook, WardenClient
 from tests.engines.local.warden.keeping import Keeping, ended, eventually, gather
 
 ROUNDS = 25

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.local.warden import WardenClient
-from sterna.engines.local.warden.journal import Journal
-from sterna.engines.local.warden.values import Exited, Phase, ProcessState
+from sterna.engines.local.launch.warden import WardenClient
+from sterna.engines.local.launch.warden.journal import Journal
+from sterna.engines.local.launch.warden.values import Exited, Phase, ProcessState
 from tests.engines.local.warden.keeping import Keeping
 from tests.engines.local.warden.keeping import ended as ended_of
 
@@ -68,7 +68,7 @@ def test_a_journal_cut_anywhere_knows_exactly_what_its_whole_lines_say(
 
 
 def test_it_is_rewritten_when_long_and_says_the_same_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sterna.engines.local.warden.journal.REWRITE_BYTES", 2000)
+    monkeypatch.setattr("sterna.engines.local.launch.warden.journal.REWRITE_BYTES", 2000)
     journal = Journal(str(tmp_path))
     journal.load()
     for number in range(100):

@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from sterna.engines.local.launching import cores_for
-from sterna.engines.local.nodes import VirtualNodes, cpus_usable, offered_nodes
-from sterna.engines.local.warden import Launch, WardenClient
-from sterna.engines.local.warden.cgroups import Cgroups
-from sterna.engines.local.warden.hierarchies import Place
+from sterna.engines.local.launch.launching import cores_for
+from sterna.engines.local.launch.warden import Launch, WardenClient
+from sterna.engines.local.launch.warden.cgroups import Cgroups
+from sterna.engines.local.launch.warden.hierarchies import Place
+from sterna.engines.local.world.machine_nodes import VirtualNodes, cpus_usable, offered_nodes
 from tests.engines.local.warden.keeping import Keeping, eventually, eventually_now, token_of
 from tests.engines.local.warden.test_limits import needs_limit
 
@@ -100,7 +100,7 @@ def test_a_quota_that_nobody_can_keep_is_said() -> None:
 
 
 def test_where_no_quota_can_be_set_nodes_have_cores_of_their_own(monkeypatch) -> None:
-    monkeypatch.setattr("sterna.engines.local.nodes.cpus_usable", lambda: [0, 1, 2, 3, 6])
+    monkeypatch.setattr("sterna.engines.local.world.machine_nodes.cpus_usable", lambda: [0, 1, 2, 3, 6])
     cores = [offer.cores for offer in offered_nodes(VirtualNodes(3, cpus_per_node=1.5))]
     assert cores == [(0, 1), (2, 3), (0, 6)]
     assert [offer.cpu_milli for offer in offered_nodes(VirtualNodes(1, cpus_per_node=1.5))] == [1500]

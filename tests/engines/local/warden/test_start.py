@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sterna
-from sterna.engines.local.warden import Launch, Phase, WardenClient
+from sterna.engines.local.launch.warden import Launch, Phase, WardenClient
 from sterna.model.errors import InvalidRequest
 from tests.engines.local.warden.keeping import ENV, Keeping, ended, gather, written
 
@@ -182,7 +182,8 @@ def test_a_launch_is_checked_field_by_field(keeping: Keeping) -> None:
 
 
 def test_the_warden_is_small_no_package_it_runs_in_loads_more_than_it_needs() -> None:
-    load = "import sys; sys.path.insert(0, sys.argv[1]); import sterna.engines.local.warden.serve; print(*sys.modules)"
+    serve = "sterna.engines.local.launch.warden.serve"
+    load = f"import sys; sys.path.insert(0, sys.argv[1]); import {serve}; print(*sys.modules)"
     source = str(Path(sterna.__file__).parents[1])
 
     async def modules() -> set[str]:
@@ -193,12 +194,12 @@ def test_the_warden_is_small_no_package_it_runs_in_loads_more_than_it_needs() ->
         return set(out.decode().split())
 
     loaded = asyncio.run(modules())
-    assert "sterna.engines.local.warden.serve" in loaded
+    assert "sterna.engines.local.launch.warden.serve" in loaded
     heavy = {"asyncio", "numpy", "pydantic", "dataclasses", "inspect", "subprocess", "threading", "sqlite3", "pathlib"}
     assert loaded & heavy == set()
     ours = {name for name in loaded if name.startswith("sterna.")}
-    assert ours <= {"sterna.engines", "sterna.engines.local"} | {
-        name for name in ours if name.startswith("sterna.engines.local.warden")
+    assert ours <= {"sterna.engines", "sterna.engines.local", "sterna.engines.local.launch"} | {
+        name for name in ours if name.startswith("sterna.engines.local.launch.warden")
     }
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sterna.engines.local.warden import Exited, Hook, Phase, ProcessState, WardenClient
+from sterna.engines.local.launch.warden import Exited, Hook, Phase, ProcessState, WardenClient
 from sterna.model.errors import InvalidRequest, NotFound
 from tests.engines.local.warden.keeping import (
     Keeping,

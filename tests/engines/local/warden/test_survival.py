@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import sterna
-from sterna.engines.local.warden import Phase, WardenClient, connect_or_start
-from sterna.engines.local.warden.leftovers import process
+from sterna.engines.local.launch.warden import Phase, WardenClient, connect_or_start
+from sterna.engines.local.launch.warden.leftovers import process
 from sterna.model.errors import Conflict, EngineUnavailable
 from tests.engines.local.warden.keeping import (
     ENV,
@@ -33,7 +33,7 @@ SOURCE = str(Path(sterna.__file__).parents[1])
 ENGINE = """
 import asyncio, json, sys
 from pathlib import Path
-from sterna.engines.local.warden import Launch, connect_or_start
+from sterna.engines.local.launch.warden import Launch, connect_or_start
 
 async def main():
     client = await connect_or_start(Path(sys.argv[1]))
@@ -217,7 +217,7 @@ def test_one_that_does_not_answer_is_unavailable_within_the_deadline(
     async def test(client: WardenClient) -> None:
         pid = (await client.list_all()).pid
         os.kill(pid, signal.SIGSTOP)
-        monkeypatch.setattr("sterna.engines.local.warden.client.CALL_S", 0.2)
+        monkeypatch.setattr("sterna.engines.local.launch.warden.client.CALL_S", 0.2)
         try:
             with pytest.raises(EngineUnavailable, match=r"did not answer 'forget' within 0.2 s"):
                 await client._ask("forget", within_s=0.2, ids=[])

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from sterna.engines.kubernetes.api import CONFIG_MAPS, Api, Missing, Refused
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject
+from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, Api, Missing, Refused
 from sterna.engines.kubernetes.console.records import Record
-from sterna.engines.kubernetes.objects import ConfigMapObject
-from sterna.engines.kubernetes.options import CONFIG, POLICY, OperatorConfig
+from sterna.engines.kubernetes.process.settings import CONFIG, POLICY, OperatorConfig
 from sterna.model.errors import NotFound
 
 
@@ -28,7 +28,7 @@ class PolicyConfig:
         """`placement`, `rateLimitSeconds`, `rebalance` and `rebalanceSettings` may stand among the settings. What makes
         no sense changes nothing.
         """
-        from sterna.engines.kubernetes.rules import settings_text
+        from sterna.engines.kubernetes.loop.rules import settings_text
 
         own = dict(settings)
         place, rate = own.pop("placement", None), own.pop("rateLimitSeconds", None)
@@ -67,7 +67,7 @@ class PolicyConfig:
 
 def _record(data: Mapping[str, str]) -> Record:
     """`InvalidRequest` where the operator could not use it. Imported here: rules bring all policies along."""
-    from sterna.engines.kubernetes.rules import rules_of
+    from sterna.engines.kubernetes.loop.rules import rules_of
 
     rules = rules_of(OperatorConfig(), data)
     return {

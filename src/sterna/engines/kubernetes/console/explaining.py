@@ -5,14 +5,14 @@ The operator wrote down what its last decision said. Whether anybody is there to
 
 from collections.abc import Iterable
 
-from sterna.engines.kubernetes.api import LEASES, Api, Missing, Refused
+from sterna.engines.kubernetes.apiserver.objects import LeaseObject
+from sterna.engines.kubernetes.apiserver.port import LEASES, Api, Missing, Refused
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.console.finding import FoundJob
 from sterna.engines.kubernetes.console.records import NOT_LOOKED_AT, Record, job_record, moment, size_of
 from sterna.engines.kubernetes.console.room import Room
-from sterna.engines.kubernetes.objects import LeaseObject
-from sterna.engines.kubernetes.observed import Seen
-from sterna.engines.kubernetes.options import LEASE
-from sterna.engines.kubernetes.times import moment_s
+from sterna.engines.kubernetes.process.settings import LEASE
+from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.engines.remedies import SOONER, shortage
 from sterna.model.lifecycle import Phase
 from sterna.model.why import Because, Why

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sterna.engines.kubernetes.api import (
+from sterna.engines.kubernetes.apiserver.objects import Body, JobObject, Pod
+from sterna.engines.kubernetes.apiserver.ownership import JobKey, job_key_of
+from sterna.engines.kubernetes.apiserver.port import (
     ELASTIC_JOBS,
     MPI_JOBS,
     PODS,
@@ -23,12 +25,10 @@ from sterna.engines.kubernetes.api import (
     Refused,
     Resource,
 )
-from sterna.engines.kubernetes.objects import Body, JobObject, Pod
-from sterna.engines.kubernetes.observed import MAIN_CONTAINERS, Seen, place_of
-from sterna.engines.kubernetes.ownership import JobKey, job_key_of
-from sterna.engines.kubernetes.standing import Standing
-from sterna.engines.kubernetes.standing_text import standing_read
-from sterna.engines.kubernetes.times import moment_s
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.engines.kubernetes.reconcile.observed_pods import MAIN_CONTAINERS, Seen, place_of
+from sterna.engines.kubernetes.status.standing import Standing
+from sterna.engines.kubernetes.status.standing_codec import standing_read
 from sterna.model.errors import Conflict, EngineRefused, InvalidRequest, NotFound
 from sterna.model.jobs import JobSpec
 from sterna.model.workload import RestartPolicy, Workload

@@ -7,11 +7,11 @@ count goes up, so whoever follows by number misses nothing.
 import re
 from collections.abc import Collection, Iterable
 
-from sterna.engines.kubernetes.api import EVENTS, Api
+from sterna.engines.kubernetes.apiserver.objects import KubeObject, Shape
+from sterna.engines.kubernetes.apiserver.port import EVENTS, Api
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.console.finding import JOB_KINDS
 from sterna.engines.kubernetes.console.records import Record, moment
-from sterna.engines.kubernetes.objects import KubeObject, Shape
-from sterna.engines.kubernetes.times import moment_s
 from sterna.model.jobs import Role
 
 _KINDS = frozenset(resource.kind for resource in JOB_KINDS)

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from sterna.engines.kubernetes.api import MIGRATIONS, NODES, Api, Missing, Refused
+from sterna.engines.kubernetes.apiserver.objects import Body, MigrationObject, NodeObject
+from sterna.engines.kubernetes.apiserver.port import MIGRATIONS, NODES, Api, Missing, Refused
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.console.finding import NOT_INSTALLED, FoundJob
 from sterna.engines.kubernetes.console.records import Record, change_record, change_records, moment, nodes_of
-from sterna.engines.kubernetes.objects import Body, MigrationObject, NodeObject
-from sterna.engines.kubernetes.times import moment_s
 from sterna.model.errors import Conflict, EngineRefused, InvalidRequest, NotFound
 from sterna.model.jobs import Role, Worker
 from sterna.model.migrations import MIGRATION_ENDED, MigrationPhase

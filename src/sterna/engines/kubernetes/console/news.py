@@ -7,9 +7,9 @@ whoever may not even that is told nothing, and looks again when his time is up.
 import asyncio
 from contextlib import aclosing
 
-from sterna.engines.kubernetes.api import MIGRATIONS, Api, EventType, Gone, Missing, Refused, Resource
+from sterna.engines.kubernetes.apiserver.objects import KubeObject
+from sterna.engines.kubernetes.apiserver.port import MIGRATIONS, Api, EventType, Gone, Missing, Refused, Resource
 from sterna.engines.kubernetes.console.finding import JOB_KINDS
-from sterna.engines.kubernetes.objects import KubeObject
 from sterna.model.errors import EngineUnavailable
 
 _FIRST_WITHIN_S = 10.0

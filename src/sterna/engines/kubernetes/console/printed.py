@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from contextlib import aclosing, suppress
 from typing import NamedTuple
 
-from sterna.engines.kubernetes.api import Api, Missing, Refused
+from sterna.engines.kubernetes.apiserver.objects import ContainerStatus, Pod
+from sterna.engines.kubernetes.apiserver.port import Api, Missing, Refused
 from sterna.engines.kubernetes.console.finding import FoundJob
-from sterna.engines.kubernetes.objects import ContainerStatus, Pod
-from sterna.engines.kubernetes.observed import Seen
+from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.model.errors import NotFound
 
 _KEPT_BYTES = 1 << 20  # of one log, ahead of whoever reads

@@ -9,10 +9,10 @@ from typing import Any
 
 from sterna.engines.contracts.members import Member, place_in_world
 from sterna.engines.counters import settled
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text
 from sterna.engines.kubernetes.console.finding import FoundJob
-from sterna.engines.kubernetes.observed import Seen
-from sterna.engines.kubernetes.standing import Change, Past, Standing
-from sterna.engines.kubernetes.times import moment_s, moment_text
+from sterna.engines.kubernetes.reconcile.observed_pods import Seen
+from sterna.engines.kubernetes.status.standing import Change, Past, Standing
 from sterna.model.growth import Growth
 from sterna.model.jobs import Role, Worker
 from sterna.model.lifecycle import Phase

@@ -3,11 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 
-from sterna.engines.kubernetes.api import NODES, PODS, Api, Missing, Refused
+from sterna.engines.kubernetes.apiserver.objects import NodeObject, OwnerReference, Pod
+from sterna.engines.kubernetes.apiserver.port import NODES, PODS, Api, Missing, Refused
 from sterna.engines.kubernetes.console.finding import JOB_KINDS
 from sterna.engines.kubernetes.console.records import Record, gpus_of
-from sterna.engines.kubernetes.nodes import DRAIN, node_of, request_of_pod, takes_room
-from sterna.engines.kubernetes.objects import NodeObject, OwnerReference, Pod
+from sterna.engines.kubernetes.world.node_objects import DRAIN, node_of, request_of_pod, takes_room
 from sterna.model.errors import InvalidRequest, NotFound
 from sterna.model.nodes import Node
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources

@@ -15,7 +15,8 @@ from typing import Self
 import yaml
 
 from sterna import __version__
-from sterna.engines.kubernetes.api import Api, Missing, PatchType, Refused, WriteConflict
+from sterna.engines.kubernetes.apiserver.objects import Body, JobObject
+from sterna.engines.kubernetes.apiserver.port import Api, Missing, PatchType, Refused, WriteConflict
 from sterna.engines.kubernetes.console.configuration import PolicyConfig
 from sterna.engines.kubernetes.console.explaining import absence, explanation
 from sterna.engines.kubernetes.console.finding import Finder, FoundJob, Parse, Submitted
@@ -27,8 +28,7 @@ from sterna.engines.kubernetes.console.records import Record, full_record, job_r
 from sterna.engines.kubernetes.console.room import Room, room_of, set_drained
 from sterna.engines.kubernetes.console.sizes import operations, resized
 from sterna.engines.kubernetes.console.submitting import Submitting
-from sterna.engines.kubernetes.objects import Body, JobObject
-from sterna.engines.kubernetes.options import NAMESPACE
+from sterna.engines.kubernetes.process.settings import NAMESPACE
 from sterna.model.errors import Conflict, InvalidRequest, NotFound
 from sterna.model.lifecycle import Phase
 

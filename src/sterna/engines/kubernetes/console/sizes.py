@@ -9,8 +9,8 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.console.finding import Parse
-from sterna.engines.kubernetes.objects import Body
 from sterna.model.errors import InvalidRequest, InvariantBroken
 from sterna.model.workload import Workload
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sterna.engines.kubernetes.api import MPI_JOBS_V2, AlreadyExists, Api, Missing, Resource
+from sterna.engines.kubernetes.apiserver.objects import Body, JobObject
+from sterna.engines.kubernetes.apiserver.port import MPI_JOBS_V2, AlreadyExists, Api, Missing, Resource
 from sterna.engines.kubernetes.console.finding import JOB_KINDS, NOT_INSTALLED, Finder, FoundJob, Submitted
-from sterna.engines.kubernetes.objects import Body, JobObject
 from sterna.model.errors import Conflict, EngineRefused, NotFound, SternaError
 
 _RESOURCES = {(resource.api_version, resource.kind): resource for resource in (*JOB_KINDS, MPI_JOBS_V2)}

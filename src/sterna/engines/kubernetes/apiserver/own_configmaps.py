@@ -1,0 +1,28 @@
+"""ConfigMaps of the operator's own namespace that only the operator writes: what must survive it and is no job's."""
+
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject
+from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, AlreadyExists, Api, Missing, WriteConflict
+from sterna.engines.kubernetes.cache.cluster_cache import Cache
+from sterna.model.errors import StaleView
+
+
+async def write_data(api: Api, cache: Cache, name: str, data: dict[str, str], *, namespace: str) -> None:
+    """Make it so. `StaleView`: somebody else wrote it, and the cache has by now what there is."""
+    known = cache.own.get(name, namespace)
+    meta = {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "sterna"}}
+    gone = dict.fromkeys((known.data or {}).keys() - data.keys()) if known is not None else {}
+    try:
+        if known is None:
+            body = {"metadata": meta, "data": data}
+            found = await api.create(CONFIG_MAPS, body, namespace=namespace, shape=ConfigMapObject)
+        else:
+            body = {"metadata": {"resourceVersion": known.metadata.resource_version}, "data": {**gone, **data}}
+            found = await api.patch(CONFIG_MAPS, name, body, namespace=namespace, shape=ConfigMapObject)
+        cache.own.put(found)
+    except (WriteConflict, AlreadyExists) as error:
+        cache.own.put(await api.get(CONFIG_MAPS, name, namespace=namespace, shape=ConfigMapObject))
+        raise StaleView(f"somebody else wrote {name}: {error}") from error
+    except Missing as error:
+        if known is not None:
+            cache.own.forget(known)
+        raise StaleView(f"somebody deleted {name}: {error}") from error

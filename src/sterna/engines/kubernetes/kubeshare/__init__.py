@@ -1,0 +1,1 @@
+"""SharePods of KubeShare: what they take of a card, and where those that go before training are put."""

@@ -1,0 +1,187 @@
+"""Carrying out what a look at a job found to be done: one request to the API server each, harmless when repeated.
+
+What the server answers goes into the stores at once, so that the next look sees what this one did.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import assert_never
+
+from sterna.engines.contracts.naming import JOB_LABELS
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, KubeObject, Pod, ServiceObject
+from sterna.engines.kubernetes.apiserver.ownership import CONFIG_LABELS, job_key_of
+from sterna.engines.kubernetes.apiserver.port import (
+    CONFIG_MAPS,
+    PODS,
+    SERVICES,
+    AlreadyExists,
+    Api,
+    Missing,
+    Resource,
+    T,
+    Urgency,
+    WriteConflict,
+)
+from sterna.engines.kubernetes.cache.cluster_cache import Cache
+from sterna.engines.kubernetes.cache.object_store import Store
+from sterna.engines.kubernetes.reconcile.effects import (
+    BindPod,
+    CreatePod,
+    CreateService,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Effect,
+    NudgePod,
+    WriteConfigMap,
+)
+from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
+from sterna.engines.kubernetes.world.job_index import KnownJob
+from sterna.model.errors import Conflict, SternaError
+
+_TOLD = {  # what is told of an effect: that it was done, and that it could not be
+    CreatePod: ("Created pod: {}", Reason.POD_CREATED, Reason.POD_NOT_CREATED),
+    DeletePod: ("Deleted pod: {}", Reason.POD_DELETED, Reason.POD_NOT_DELETED),
+    CreateService: ("Created service: {}", Reason.SERVICE_CREATED, Reason.SERVICE_NOT_CREATED),
+    DeleteService: ("Deleted service: {}", Reason.SERVICE_DELETED, Reason.SERVICE_NOT_DELETED),
+}
+
+
+class Hands:
+    def __init__(self, api: Api, cache: Cache) -> None:
+        self._api = api
+        self._cache = cache
+        self._told_to_go: dict[str, float] = {}  # uid of a pod -> the grace it was given; until it is gone
+        cache.pods.listen(self._pod_changed)
+
+    async def carry_out(self, job: KnownJob, effects: Sequence[Effect]) -> tuple[list[JobEvent], list[SternaError]]:
+        """In their order, those of one sort side by side. A failure keeps what comes after it from being done."""
+        events: list[JobEvent] = []
+        errors: list[SternaError] = []
+        for alike in _side_by_side(effects):
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._try(job, effect)) for effect in alike]
+            for task in tasks:
+                event, error = task.result()
+                events += [event] if event is not None else []
+                errors += [error] if error is not None else []
+            if errors:
+                break  # what comes after may rely on it
+        return events, errors
+
+    async def _try(self, job: KnownJob, effect: Effect) -> tuple[JobEvent | None, SternaError | None]:
+        told = _TOLD.get(type(effect))
+        try:
+            done = await self._do(job, effect)
+        except SternaError as error:
+            if isinstance(effect, NudgePod):
+                return None, None  # the kubelet looks by itself within a minute; nothing else may wait for this
+            event = None if told is None else JobEvent(told[2], f"{effect.name}: {error}", warning=True)
+            return event, error
+        return JobEvent(told[1], told[0].format(effect.name)) if done and told is not None else None, None
+
+    async def _do(self, job: KnownJob, effect: Effect) -> bool:
+        """Says whether it was done now; False: it was so already."""
+        match effect:
+            case CreatePod(name, body):
+                return await self._create(job, PODS, self._cache.pods, Pod, name, body)
+            case CreateService(name, body):
+                return await self._create(job, SERVICES, self._cache.services, ServiceObject, name, body)
+            case DeletePod():
+                return await self._delete_pod(job, effect)
+            case DeleteService(name, uid):
+                return await self._delete(job, SERVICES, self._cache.services, name, uid)
+            case WriteConfigMap():
+                return await self._write_config_map(job, effect)
+            case NudgePod(name, uid, annotations):
+                patch = {"metadata": {"uid": uid, "annotations": annotations}}
+                namespace = job.object.metadata.namespace
+                self._cache.pods.put(await self._api.patch(PODS, name, patch, namespace=namespace, shape=Pod))
+                return True
+            case BindPod(name, uid, node):
+                await self._api.bind(name, namespace=job.object.metadata.namespace, node=node, uid=uid)
+                return True
+            case DeleteJob(name, uid):
+                return await self._delete(job, job.resource, self._cache.jobs[job.resource], name, uid)
+        assert_never(effect)
+
+    async def _create(
+        self, job: KnownJob, resource: Resource, store: Store[T], shape: type[T], name: str, body: dict[str, object]
+    ) -> bool:
+        namespace = job.object.metadata.namespace
+        try:
+            store.put(await self._api.create(resource, body, namespace=namespace, shape=shape))
+            return True
+        except AlreadyExists:
+            found = await self._api.get(resource, name, namespace=namespace, shape=shape, urgency=Urgency.PLACE)
+            if not _is_of(found, job):
+                raise Conflict(f"{resource.kind} {namespace}/{name} is there and is not of this job") from None
+            store.put(found)
+            return False
+
+    async def _delete_pod(self, job: KnownJob, effect: DeletePod) -> bool:
+        """Once is enough, unless it is to go sooner now: its end is told by the watch."""
+        name, uid, grace_s, _ = effect
+        patience = float("inf") if grace_s is None else float(grace_s)
+        if self._told_to_go.get(uid, float("inf")) <= patience and uid in self._told_to_go:
+            return False
+        done = await self._delete(job, PODS, self._cache.pods, name, uid, grace_s=grace_s)
+        pod = self._cache.pods.get(name, job.object.metadata.namespace)
+        if pod is not None and pod.metadata.uid == uid:
+            self._told_to_go[uid] = patience
+        return done
+
+    async def _delete(
+        self, job: KnownJob, resource: Resource, store: Store[T], name: str, uid: str, *, grace_s: int | None = None
+    ) -> bool:
+        namespace = job.object.metadata.namespace
+        try:
+            await self._api.delete(resource, name, namespace=namespace, uid=uid, grace_s=grace_s)
+            return True
+        except Missing:
+            pass
+        except WriteConflict:  # somebody else has its name now, or the server was merely busy with it
+            with suppress(Missing):
+                there = await self._api.get(resource, name, namespace=namespace, shape=KubeObject)
+                if there.metadata.uid == uid:
+                    raise
+        found = store.get(name, namespace)
+        if found is not None and found.metadata.uid == uid:
+            store.forget(found)
+        return False
+
+    async def _write_config_map(self, job: KnownJob, effect: WriteConfigMap) -> bool:
+        namespace, store = job.object.metadata.namespace, self._cache.config_maps
+        if not effect.exists and await self._create(job, CONFIG_MAPS, store, ConfigMapObject, effect.name, effect.body):
+            return True
+        known = store.get(effect.name, namespace)  # before: what the answer says is not about one that came since
+        try:
+            store.put(
+                await self._api.replace(
+                    CONFIG_MAPS, effect.name, effect.body, namespace=namespace, shape=ConfigMapObject
+                )
+            )
+        except Missing:
+            if known is not None:
+                store.forget(known)
+        return True
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        if after is None and before is not None:
+            self._told_to_go.pop(before.metadata.uid, None)
+
+
+def _is_of(found: KubeObject, job: KnownJob) -> bool:
+    labels = CONFIG_LABELS if isinstance(found, ConfigMapObject) else JOB_LABELS
+    return job_key_of(found.metadata, labels) == job.key
+
+
+def _side_by_side(effects: Sequence[Effect]) -> Iterator[list[Effect]]:
+    """Neighbours of one sort. What is created may be created in any order."""
+    for _, alike in groupby(effects, key=lambda effect: _SORTS.get(type(effect), type(effect))):
+        yield list(alike)
+
+
+_SORTS: dict[type, type] = {CreateService: CreatePod, DeleteService: DeletePod}

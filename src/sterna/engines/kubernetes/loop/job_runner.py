@@ -1,0 +1,328 @@
+"""Jobs carried on: whatever happens to one is looked at, written down and done, one thing at a time for each job.
+
+A look is `reconcile`; here its results become true. Status goes first, with the version it was made from, and only then
+what follows from it. Trouble with one job is tried again later and later, and never stops the others.
+"""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import NamedTuple
+
+from sterna.engines.kubernetes.apiserver.client.backoff import Backoff
+from sterna.engines.kubernetes.apiserver.objects import JobObject
+from sterna.engines.kubernetes.apiserver.port import Api, NotLeader, Unreachable, Urgency, WriteConflict
+from sterna.engines.kubernetes.cache.cluster_cache import Cache
+from sterna.engines.kubernetes.loop.carry_out import Hands
+from sterna.engines.kubernetes.process.settings import OperatorConfig
+from sterna.engines.kubernetes.process.time_limit import wait_for
+from sterna.engines.kubernetes.process.timeline import Timeline
+from sterna.engines.kubernetes.reconcile.intentions import explained, takes_part
+from sterna.engines.kubernetes.reconcile.job_view import JobView, MonitorAt, Options
+from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile
+from sterna.engines.kubernetes.status.announcement_queue import Announcer
+from sterna.engines.kubernetes.status.announcements import is_untidy, tidy_s
+from sterna.engines.kubernetes.status.event_recorder import About, Recorder, Severity
+from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
+from sterna.engines.kubernetes.status.standing import Standing
+from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
+from sterna.engines.kubernetes.world.world import World
+from sterna.engines.pacing import Happening
+from sterna.model.errors import Conflict, EngineUnavailable, NotFound, StaleView, SternaError
+from sterna.model.why import Because
+
+log = logging.getLogger(__name__)
+
+Intention = Callable[[JobView], Standing | None]  # None: it makes no sense any more
+Written = Callable[[KnownJob, Standing, Standing], None]  # before and after
+
+
+class Carrier:
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        world: World,
+        timeline: Timeline,
+        recorder: Recorder,
+        config: OperatorConfig,
+        *,
+        notice: Callable[[Happening], None],
+        on_written: Written = lambda *_: None,
+        monitor: MonitorAt | None = None,
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._world = world
+        self._timeline = timeline
+        self._recorder = recorder
+        self._config = config
+        self._notice = notice
+        self._on_written = on_written
+        self._monitor = monitor
+        self._hands = Hands(api, cache)
+        self._announcer = Announcer(recorder, world.jobs, self._told)
+        self._options = Options()
+        self._dirty: dict[str, None] = {}
+        self._carried: set[str] = set()
+        self._turns: dict[str, _Turn] = {}  # of jobs that somebody is busy with
+        self._timers: dict[str, float] = {}
+        self._backoffs: dict[str, Backoff] = {}
+        self._undone: set[str] = set()  # whose latest look did not come to its end, and is tried again
+        self._unsure: dict[str, _Unsure] = {}  # by uid: what was written, or was not
+        self._why: dict[str, Because] = {}  # why a job waits, as the latest decision said; by uid
+        self._work = asyncio.Event()
+
+    # -- news ---------------------------------------------------------------------------------------------------------
+
+    def mark(self, uid: str) -> None:
+        """Something happened to this job: look at it."""
+        self._dirty[uid] = None
+        self._work.set()
+
+    def tell(self, job: KnownJob, event: JobEvent) -> None:
+        """Something happened to it that is no matter of its status."""
+        self._record(job, event)
+
+    def tell_why(self, uid: str, because: Because) -> None:
+        """A job that waits is told why, once: numbers change all the time, reasons do not."""
+        known = self._why.get(uid)
+        self._why[uid] = because
+        if known is None or known.why is not because.why:
+            self.mark(uid)
+
+    @property
+    def at_rest(self) -> bool:
+        """Is nobody being looked at, and did every latest look come to its end? One that failed is waited for."""
+        return not self._dirty and not self._carried and not self._turns and not self._undone
+
+    @property
+    def has_told_all(self) -> bool:
+        """Is every event recorded that a status speaks of?"""
+        return self._announcer.at_rest
+
+    # -- what is intended ---------------------------------------------------------------------------------------------
+
+    async def intend(self, job: KnownJob, intention: Intention) -> bool:
+        """Write down what a job is to hold from now on; pods follow. False: it makes no sense any more.
+
+        `WriteConflict`: somebody else wrote first. `EngineUnavailable`, `EngineRefused`: it could not be written.
+        """
+        async with self._turn(job.uid):
+            if job.uid not in self._world.jobs.by_uid:
+                return False
+            view = self._world.jobs.view(job)
+            if not takes_part(view) or (standing := intention(view)) is None:
+                return False
+            if standing is not view.standing:
+                done = reconcile(view.but(standing), self._timeline.now(), self._options, standing_only=True)
+                await self._write(job, view, done, Urgency.PLACE)
+            return True
+
+    # -- carrying on --------------------------------------------------------------------------------------------------
+
+    async def run(self, epoch: int) -> None:
+        """Until the term ends: a task for every job that something happened to, one at a time for each job."""
+        config = self._config
+        self._options = Options(
+            binding=config.binding,
+            nudge=config.nudge,
+            cluster_domain=config.cluster_domain,
+            epoch=epoch,
+            monitor=self._monitor,
+        )
+        self._timers.clear()
+        self._backoffs.clear()
+        self._undone.clear()
+        self._unsure.clear()
+        self._why.clear()
+        self._announcer.begin_term()
+        for job in self._world.jobs:
+            self.mark(job.uid)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._send(group)
+                self._work.clear()
+                if self._can_send():
+                    continue
+                next_s = min(self._timers.values(), default=math.inf) - self._timeline.now()
+                await wait_for(self._work, next_s)
+
+    def _send(self, group: asyncio.TaskGroup) -> None:
+        now_s = self._timeline.now()
+        for uid in [uid for uid, moment in self._timers.items() if moment <= now_s]:
+            del self._timers[uid]
+            self._dirty[uid] = None
+        for uid in list(self._dirty):
+            if len(self._carried) >= self._config.in_flight:
+                break
+            if uid in self._carried:
+                continue
+            del self._dirty[uid]
+            job = self._world.jobs.by_uid.get(uid)
+            if job is None:
+                self._forget(uid)
+            else:
+                self._carried.add(uid)
+                group.create_task(self._carry(job))
+
+    def _can_send(self) -> bool:
+        free = len(self._carried) < self._config.in_flight
+        return free and any(uid not in self._carried for uid in self._dirty)
+
+    async def _carry(self, job: KnownJob) -> None:
+        moment: float | None = None
+        self._undone.add(job.uid)
+        try:
+            async with self._turn(job.uid):
+                moment = await self._look(job)
+            self._backoffs.pop(job.uid, None)
+            self._undone.discard(job.uid)
+        except NotLeader:
+            pass  # whoever leads now goes on
+        except WriteConflict:
+            moment = await self.read_again(job)
+        except SternaError as error:
+            moment = self._later(job, error)
+        except Exception as error:  # the boundary of one job: the others must go on
+            log.exception("job could not be carried on", extra={"job": job.id})
+            self._record(job, JobEvent(Reason.OPERATOR_PROBLEM, f"{type(error).__name__}: {error}", warning=True))
+            moment = self._later(job, error)
+        finally:
+            self._carried.discard(job.uid)
+            self._work.set()
+        if job.uid not in self._world.jobs.by_uid:
+            self._undone.discard(job.uid)  # it went while it was looked at, and is not tried again
+        if moment is None:
+            self._timers.pop(job.uid, None)
+        else:
+            self._timers[job.uid] = moment
+
+    async def _look(self, job: KnownJob) -> float | None:
+        """Look, write, do. Answers when to look again."""
+        if job.uid not in self._world.jobs.by_uid:
+            return None
+        view = self._world.jobs.view(job)
+        because = self._why.get(job.uid)
+        if because is not None and not view.standing.seats and takes_part(view):
+            view = view.but(explained(view, because))
+        view = replace(view.but(self._world.lessons.noted(view)), told=self._announcer.told(job.uid))
+        done = reconcile(view, self._timeline.now(), self._options)
+        await self._write(job, view, done, Urgency.PLACE if done.effects else Urgency.REPORT)
+        if done.effects:
+            events, errors = await self._hands.carry_out(job, done.effects)
+            for event in events:
+                self._record(job, event)
+            if errors:
+                raise errors[0]
+        tidy = tidy_s(done.standing)
+        if tidy is None or tidy <= self._timeline.now():
+            return done.wake_s
+        return tidy if done.wake_s is None else min(tidy, done.wake_s)
+
+    async def _write(self, job: KnownJob, view: JobView, done: Reconciled, urgency: Urgency) -> None:
+        """Make it durable, and tell of it."""
+        if done.status is not None:
+            body = {"metadata": {"resourceVersion": view.resource_version}, "status": done.status}
+            try:
+                found = await self._api.patch(
+                    job.resource,
+                    view.name,
+                    body,
+                    namespace=view.namespace,
+                    subresource="status",
+                    shape=JobObject,
+                    urgency=urgency,
+                )
+            except Unreachable:
+                self._unsure[job.uid] = self._with_earlier(job, _Unsure(view.status.recorded, done.happenings))
+                raise
+            self._cache.jobs[job.resource].put(found)
+        self._world.jobs.forget_vanished(job, view.vanished)
+        self._announcer.announce(job)  # what the status says is told, be it of this look or of one before a crash
+        for event in done.events if done.status is None else ():
+            self._record(job, event)
+        before, happenings = self._with_earlier(job, _Unsure(view.status.recorded, done.happenings))
+        self._unsure.pop(job.uid, None)
+        for happening in happenings:
+            self._notice(happening)
+        self._on_written(job, before, done.standing)
+
+    def _with_earlier(self, job: KnownJob, now: "_Unsure") -> "_Unsure":
+        """Together with what nobody was told of because its write may have failed. If it did not, no later look would
+        find anything new, and whoever waits for the news would wait for ever."""
+        earlier = self._unsure.get(job.uid)
+        return now if earlier is None else _Unsure(earlier.before, (*earlier.happenings, *now.happenings))
+
+    async def read_again(self, job: KnownJob) -> float:
+        """Somebody else wrote it: the watch will tell what, asking is sooner. Answers when to look again."""
+        meta, store, now_s = job.object.metadata, self._cache.jobs[job.resource], self._timeline.now()
+        try:
+            store.put(await self._api.get(job.resource, meta.name, namespace=meta.namespace, shape=JobObject))
+        except NotFound:
+            store.forget(job.object)
+        except SternaError:
+            return now_s + self._config.retry_s
+        return now_s
+
+    def _later(self, job: KnownJob, error: Exception) -> float:
+        backoff = self._backoffs.get(job.uid)
+        if backoff is None:
+            backoff = self._backoffs[job.uid] = Backoff(self._config.retry_s, self._config.retry_max_s)
+        pause_s = backoff.after()
+        if isinstance(error, EngineUnavailable):
+            pause_s = max(pause_s, error.retry_after_s)
+        level = logging.INFO if isinstance(error, StaleView | Conflict) else logging.WARNING
+        log.log(level, "job must wait", extra={"job": job.id, "why": str(error), "seconds": round(pause_s, 1)})
+        return self._timeline.now() + pause_s
+
+    def _record(self, job: KnownJob, event: JobEvent) -> None:
+        meta = job.object.metadata
+        about = About(job.resource.api_version, job.resource.kind, meta.namespace, meta.name, meta.uid)
+        severity = Severity.WARNING if event.warning else Severity.NORMAL
+        self._recorder.record(about, reason=event.reason, message=event.message, severity=severity)
+
+    def _told(self, uid: str) -> None:
+        """Something that its status tells of is recorded: it can leave, with the next write or when it is old."""
+        job, now_s = self._world.jobs.by_uid.get(uid), self._timeline.now()
+        if job is not None and is_untidy(status_of(job.object).recorded, self._announcer.told(uid), now_s):
+            self.mark(uid)
+
+    def _forget(self, uid: str) -> None:
+        self._announcer.forget(uid)
+        self._timers.pop(uid, None)
+        self._backoffs.pop(uid, None)
+        self._undone.discard(uid)
+        self._unsure.pop(uid, None)
+        self._why.pop(uid, None)
+
+    @asynccontextmanager
+    async def _turn(self, uid: str) -> AsyncIterator[None]:
+        """Whoever looks at a job and writes what follows does so alone, or each would undo the other's write."""
+        turn = self._turns.setdefault(uid, _Turn())
+        turn.users += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                self._turns.pop(uid, None)
+
+
+class _Unsure(NamedTuple):
+    """A write whose answer was lost: it may have happened."""
+
+    before: Standing
+    happenings: tuple[Happening, ...]
+
+
+class _Turn:
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0  # whoever has it, and whoever waits for it

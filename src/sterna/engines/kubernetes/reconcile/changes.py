@@ -1,0 +1,145 @@
+"""Changes of a job as its history shows them: opened by a decision or a loss, closed once training goes on. Pure.
+
+They follow what happens and never cause it. A job has one at a time; what comes on top of it goes on with it.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from sterna.engines.kubernetes.reconcile.job_seats import first_rank, leader_of, size_of
+from sterna.engines.kubernetes.reconcile.observed_pods import Seen
+from sterna.engines.kubernetes.reconcile.seated_pods import Look
+from sterna.engines.kubernetes.status.standing import Change, Past, Progress, Standing
+from sterna.model.jobs import Disruption, Worker
+from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.workload import Contract
+
+RESIZE, MIGRATION, PREEMPTION, RESTART = "resize", "migration", "preemption", "restart"
+SUCCEEDED, FAILED = "Succeeded", "Failed"
+_HISTORY_KEPT = 20
+_DISRUPTIONS_KEPT = 32
+
+Workers = tuple[Worker, ...]
+
+
+def kind_of(before: Workers, after_: Workers) -> str:
+    if not after_:
+        return PREEMPTION
+    return MIGRATION if size_of(before) == size_of(after_) else RESIZE
+
+
+def opened(
+    standing: Standing, *, before: Workers, to: Workers, why: str, message: str, now_s: float, migration: str = ""
+) -> Standing:
+    """With a change from `before` to `to` open, or the open one going on to `to`."""
+    if (change := standing.change) is not None:
+        first = change.before or before
+        kind = change.kind if change.kind == RESTART and to else kind_of(first, to)
+        change = change._replace(before=first, after=to, kind=kind, migration=migration or change.migration)
+        return replace(standing, change=change)
+    if not before:
+        return standing  # a start disrupts nobody
+    return replace(
+        standing, change=Change(kind_of(before, to), why, message, before, to, began_s=now_s, migration=migration)
+    )
+
+
+def restart_opened(standing: Standing, *, why: str, message: str, now_s: float) -> Standing:
+    """Something ended or was lost that should not have."""
+    if standing.change is not None:
+        if standing.change.kind == RESTART:
+            return standing
+        standing = closed(standing, FAILED, now_s=now_s, message=message)
+    held = standing.assigned
+    return replace(standing, change=Change(RESTART, why, message, held, held, began_s=now_s))
+
+
+def closed(
+    standing: Standing, result: str, *, now_s: float, downtime_s: float | None = None, message: str | None = None
+) -> Standing:
+    """The change is over: what it cost is known as far as it ever will be. The newest of `history` tells."""
+    change = standing.change
+    if change is None:
+        return standing
+    past = Past(
+        change.kind,
+        change.why,
+        change.message if message is None else message,
+        change.before,
+        standing.assigned,
+        change.began_s,
+        now_s,
+        downtime_s,
+        change.committed_step,
+        result,
+        change.migration,
+    )
+    values: dict[str, Any] = {"change": None, "history": (*standing.history, past)[-_HISTORY_KEPT:]}
+    if result == SUCCEEDED:
+        values["resizes"] = standing.resizes + (change.kind == RESIZE)
+        values["migrations"] = standing.migrations + (change.kind == MIGRATION)
+        if downtime_s is not None:
+            values["progress"] = (standing.progress or Progress())._replace(restart_s=downtime_s)
+        if change.kind != RESTART:
+            fresh = Disruption(now_s, change.kind, downtime_s or 0.0)
+            values["disruptions"] = (*standing.disruptions, fresh)[-_DISRUPTIONS_KEPT:]
+    return replace(standing, **values)
+
+
+def followed(look: Look, now_s: float) -> Standing:
+    """The standing with its open change brought up to date with what the pods do."""
+    standing, change = look.standing, look.standing.change
+    if change is None:
+        return _settled(standing) if look.all_run else standing
+    leavers = [seen for seen in (*look.strays, *look.vanished) if not look.is_seated(seen)]
+    if change.stopped_s is None and _somebody_stops(look):
+        change = _with_stop(look, leavers, now_s)
+        standing = standing if change is standing.change else replace(standing, change=change)
+    gone = all(seen.over or look.is_out_of_reach(seen) for seen in look.strays)
+    if not standing.seats:
+        nothing_follows = change.kind == PREEMPTION and standing.phase is not Phase.RESIZING
+        return closed(standing, SUCCEEDED, now_s=now_s) if nothing_follows and gone else standing
+    arrived = set(standing.assigned) == set(change.after) or change.kind == RESTART
+    if not gone or not arrived or not look.all_run:
+        return standing
+    return _settled(closed(standing, SUCCEEDED, now_s=now_s, downtime_s=_downtime_s(look, change)))
+
+
+def _settled(standing: Standing) -> Standing:
+    if standing.phase is Phase.RESIZING and standing.seats:
+        return replace(standing, phase=after(standing.phase, Trigger.SETTLED))
+    return standing
+
+
+def _somebody_stops(look: Look) -> bool:
+    change = look.standing.change
+    return change is not None and (
+        look.workload.contract is Contract.RESTART or not set(change.before) <= set(change.after)
+    )
+
+
+def _with_stop(look: Look, leavers: list[Seen], now_s: float) -> Change:
+    """When the last of those that go was seen to have ended; as long as one runs, nobody knows."""
+    change = look.standing.change
+    assert change is not None  # only asked while one is open
+    if any(seen.end is None and not look.is_out_of_reach(seen) for seen in look.strays):
+        return change
+    moments = [seen.end.at_s for seen in leavers if seen.end is not None and seen.end.at_s is not None]
+    return change._replace(stopped_s=max(moments, default=now_s))
+
+
+def _downtime_s(look: Look, change: Change) -> float | None:
+    """How long training stood still, from the last end to the new leader's start. None: nobody can say."""
+    match look.workload.contract:
+        case Contract.RESTART:
+            first = first_rank(look.standing.assigned)
+            place = first[:2] if first is not None else leader_of(look.workload, look.standing.assigned)
+            seen = look.current.get(place) if place is not None else None
+            started_s = seen.started_s if seen is not None else None
+            if started_s is None or change.stopped_s is None:
+                return None
+            return max(0.0, started_s - change.stopped_s)
+        case Contract.PARAMETER_SERVER:
+            return 0.0 if change.kind != RESTART else None  # those that stay never notice
+        case _:
+            return None

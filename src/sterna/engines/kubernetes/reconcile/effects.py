@@ -1,0 +1,61 @@
+"""What a look at a job found to be done about it, as values. Carrying them out, in order, is the operator's.
+
+Each is harmless when repeated: names are deterministic, deletions name the uid they mean, and a create that finds its
+object already there (with this job as its owner) is done.
+"""
+
+from typing import NamedTuple
+
+from sterna.engines.kubernetes.apiserver.objects import Body
+
+
+class CreatePod(NamedTuple):
+    name: str
+    body: Body
+
+
+class DeletePod(NamedTuple):
+    name: str
+    uid: str
+    grace_s: int | None  # None: its own. 0: the node that should let it go does not answer
+    why: str = ""  # for people
+
+
+class CreateService(NamedTuple):
+    name: str
+    body: Body
+
+
+class DeleteService(NamedTuple):
+    name: str
+    uid: str
+
+
+class WriteConfigMap(NamedTuple):
+    name: str
+    body: Body
+    exists: bool  # as far as this look could see: then it is replaced, else created
+
+
+class NudgePod(NamedTuple):
+    """Annotate a pod so that its kubelet looks at its volumes at once."""
+
+    name: str
+    uid: str
+    annotations: dict[str, str]
+
+
+class BindPod(NamedTuple):
+    name: str
+    uid: str
+    node: str
+
+
+class DeleteJob(NamedTuple):
+    """Its time after the end is over."""
+
+    name: str
+    uid: str
+
+
+Effect = CreatePod | DeletePod | CreateService | DeleteService | WriteConfigMap | NudgePod | BindPod | DeleteJob

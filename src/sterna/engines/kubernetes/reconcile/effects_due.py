@@ -1,0 +1,185 @@
+"""What the world lacks of what is intended: pods, services and the host list of one job compared with its seats. Pure.
+
+Names are deterministic, so a pod's successor waits until the pod is gone; a gang that starts as a whole waits until
+everybody of the one before it is.
+"""
+
+from collections.abc import Collection, Iterator
+
+from sterna.engines.contracts.members import Member, leader
+from sterna.engines.contracts.naming import worker_name
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.engines.kubernetes.bodies.mpi_hosts import (
+    NUDGE,
+    config_body,
+    config_data,
+    config_name,
+    digest_of,
+    has_config,
+)
+from sterna.engines.kubernetes.bodies.pod_body import members_of, pod_body
+from sterna.engines.kubernetes.bodies.service_body import service_body
+from sterna.engines.kubernetes.process.settings import Binding
+from sterna.engines.kubernetes.reconcile.effects import (
+    BindPod,
+    CreatePod,
+    CreateService,
+    DeletePod,
+    DeleteService,
+    Effect,
+    NudgePod,
+    WriteConfigMap,
+)
+from sterna.engines.kubernetes.reconcile.job_seats import Place, is_whole
+from sterna.engines.kubernetes.reconcile.job_view import Options
+from sterna.engines.kubernetes.reconcile.observed_pods import Seen, place_of
+from sterna.engines.kubernetes.reconcile.pod_ends import is_spent
+from sterna.engines.kubernetes.reconcile.seated_pods import Look
+from sterna.engines.kubernetes.status.standing import Seat
+from sterna.model.jobs import Role
+from sterna.model.lifecycle import Phase
+from sterna.model.workload import CleanUp, Contract, Workload
+
+_STARTS_FIRST = (Role.PS, Role.MASTER, Role.CHIEF, Role.LAUNCHER, Role.WORKER, Role.EVALUATOR)
+
+
+def effects_due(look: Look, now_s: float, options: Options) -> tuple[Effect, ...]:
+    """Of a job that has not ended."""
+    hosts = config_data(look, options) if has_config(look.workload) else {}
+    return (
+        *_departures(look, now_s),
+        *_services(look),
+        *_host_list(look, hosts, options),
+        *_bindings(look, options),
+        *_arrivals(look, now_s, options, hosts),
+    )
+
+
+def clean_up_due(look: Look, now_s: float) -> tuple[Effect, ...]:
+    """Of a job that has ended: what its owner wants to be taken away."""
+    policy = look.workload.run_policy.clean_up
+    if policy is CleanUp.NONE:
+        return ()
+    going = [seen for seen in look.pods if policy is CleanUp.ALL or not seen.over]
+    pods = [effect for seen in going if (effect := removal(look, seen, "the job has ended", now_s)) is not None]
+    stays = {seen.name for seen in look.pods} - {seen.name for seen in going}
+    services = [
+        DeleteService(found.metadata.name, found.metadata.uid)
+        for found in look.view.services
+        if found.metadata.name not in stays and not found.terminating
+    ]
+    return (*pods, *services)
+
+
+def removal(look: Look, seen: Seen, why: str, now_s: float) -> DeletePod | None:
+    """By the pod's own grace period; at once where nobody is left who could let it go. None: it is on its way."""
+    node_is_gone = bool(seen.node) and seen.node not in look.view.nodes
+    if not seen.terminating:
+        return DeletePod(seen.name, seen.uid, 0 if node_is_gone else None, why)
+    if not look.is_out_of_reach(seen) or seen.over:
+        return None
+    until_s = moment_s(seen.pod.metadata.deletion_timestamp)
+    if node_is_gone or until_s is None or now_s >= until_s:
+        return DeletePod(seen.name, seen.uid, 0, f"{why}; node {seen.node} does not answer")
+    return None
+
+
+def next_removal_s(look: Look) -> float | None:
+    """When the first pod may be taken away whose node does not answer."""
+    moments = [
+        moment_s(seen.pod.metadata.deletion_timestamp)
+        for seen in look.strays
+        if seen.terminating and not seen.over and look.is_out_of_reach(seen)
+    ]
+    return min((at_s for at_s in moments if at_s is not None), default=None)
+
+
+def _departures(look: Look, now_s: float) -> Iterator[Effect]:
+    standing = look.standing
+    why = standing.message or "it has no place in the job any more"
+    for seen in look.strays:
+        if (effect := removal(look, seen, why, now_s)) is not None:
+            yield effect
+    for place, seen in sorted(look.current.items()):
+        if is_spent(seen.end) and place not in look.done and not seen.terminating:
+            yield DeletePod(seen.name, seen.uid, None, "it ended, and is started again")
+
+
+def _services(look: Look) -> Iterator[Effect]:
+    standing, workload = look.standing, look.workload
+    existing = {found.metadata.name: found for found in look.view.services}
+    for place in sorted(_found_by_name(workload, look.seats)):
+        if worker_name(workload, *place) not in existing:
+            yield CreateService(worker_name(workload, *place), service_body(look.view, workload, place))
+    wanted = _found_by_name(workload, look.seats)
+    if standing.change is not None and standing.phase is Phase.RESIZING:
+        after = {worker[:2] for worker in standing.change.after}  # it comes back, and so would they
+        wanted |= _found_by_name(workload, after)
+    for name, found in sorted(existing.items()):
+        whose = place_of(workload, name)
+        if whose is not None and whose not in wanted and not found.terminating:  # others are not for us to judge
+            yield DeleteService(name, found.metadata.uid)
+
+
+def _found_by_name(workload: Workload, places: Collection[Place]) -> set[Place]:
+    """Who has a service. A gang of our own kind meets at its leader and nobody looks for the others by name, so that
+    theirs would be as many writes as the pods themselves; programs of the other kinds may look for anybody.
+    """
+    if workload.kind == "ElasticJob" and workload.contract is Contract.RESTART and places:
+        return {leader([Member(*place, "", 0) for place in places])[:2]}
+    return set(places)
+
+
+def _host_list(look: Look, hosts: dict[str, str], options: Options) -> Iterator[Effect]:
+    view, workload = look.view, look.workload
+    if not has_config(workload) or not (look.seats or view.config_map is not None):
+        return
+    if view.config_map is None or (view.config_map.data or {}) != hosts:
+        body = config_body(view, workload, hosts)
+        yield WriteConfigMap(config_name(workload), body, view.config_map is not None)
+    digest = digest_of(hosts)
+    for place, seen in sorted(look.current.items()):
+        stale = seen.pod.metadata.annotation(NUDGE) != digest
+        if options.nudge and place[0] is Role.LAUNCHER and stale and not seen.over and not seen.terminating:
+            yield NudgePod(seen.name, seen.uid, {NUDGE: digest})
+
+
+def _bindings(look: Look, options: Options) -> Iterator[Effect]:
+    for place, seen in sorted(look.current.items()):
+        if options.binding is Binding.BINDING and not seen.node and not seen.terminating and not seen.over:
+            yield BindPod(seen.name, seen.uid, look.seats[place].worker.node)
+
+
+def _arrivals(look: Look, now_s: float, options: Options, hosts: dict[str, str]) -> Iterator[Effect]:
+    standing, workload = look.standing, look.workload
+    backs_off = standing.retry_s is not None and now_s < standing.retry_s
+    if backs_off or not is_whole(workload, standing.assigned) or _somebody_is_in_the_way(look):
+        return
+    names = {seen.name for seen in look.pods}
+    members = members_of(workload, standing, options)
+    for seat in sorted(standing.seats, key=_start_order):
+        place = seat.worker[:2]
+        name = worker_name(workload, *place)
+        if name in names or place in look.done or not _may_begin(look, place):
+            continue
+        yield CreatePod(name, pod_body(look.view, workload, standing, seat, options, hosts=hosts, members=members))
+
+
+def _somebody_is_in_the_way(look: Look) -> bool:
+    """Is there anybody left of a gang before this one?"""
+    return any(not seen.over and seen.incarnation != look.standing.incarnation for seen in look.strays)
+
+
+def _may_begin(look: Look, place: Place) -> bool:
+    """A launcher that is told its hosts only once begins when all of them are there."""
+    if place[0] is not Role.LAUNCHER:
+        return True
+    waits = dict(look.workload.details).get("launcherCreationPolicy") == "WaitForWorkersReady"
+    if not waits and not (has_config(look.workload) and look.workload.contract is Contract.RESTART):
+        return True
+    workers = [other for other in look.seats if other[0] is Role.WORKER and other not in look.done]
+    return all(other in look.current and look.current[other].ready for other in workers)
+
+
+def _start_order(seat: Seat) -> tuple[int, int]:
+    return (_STARTS_FIRST.index(seat.worker.role), seat.worker.ordinal)

@@ -1,0 +1,154 @@
+"""What the core decided, taken up into how a job stands. Pure; pods follow when `reconcile` looks at the result.
+
+standing = shrunk(view, action, growth, now_s)
+done = reconcile(view.but(standing), now_s, options)
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from sterna.engines import counters
+from sterna.engines.kubernetes.reconcile import changes
+from sterna.engines.kubernetes.reconcile.job_seats import carriers, seats_for
+from sterna.engines.kubernetes.reconcile.job_view import JobView
+from sterna.engines.kubernetes.reconcile.lost_seats import restart_s, without_lost_seats
+from sterna.engines.kubernetes.status.standing import Standing
+from sterna.model.errors import InvariantBroken
+from sterna.model.jobs import JobSpec, Worker
+from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.plan import Grow, Shrink
+from sterna.model.why import Because
+from sterna.model.workload import Workload
+
+__all__ = ["explained", "given_up", "grown", "shrunk", "takes_part", "without_lost_seats"]
+
+Workers = tuple[Worker, ...]
+
+
+def takes_part(view: JobView) -> bool:
+    """May the core have a say about this job? Not once it has ended, is suspended, deleted, or somebody else's."""
+    workload, standing = view.workload, view.standing
+    if workload is None or view.deleting or is_others(view) or standing.finished:
+        return False
+    return standing.enqueued_s is not None and not workload.run_policy.suspend and standing.phase is not Phase.SUSPENDED
+
+
+def is_others(view: JobView) -> bool:
+    """Does somebody else look after it?"""
+    return view.managed_by is not None or (
+        view.workload is not None and view.workload.run_policy.managed_by is not None
+    )
+
+
+def shrunk(view: JobView, action: Shrink, growth: Grow | None, now_s: float, *, migration: str = "") -> Standing:
+    """The job lets go of what is not in `action.to`. `growth`: what the same decision has for it afterwards.
+
+    The standing as it is (the same object) if there is nothing to let go of. Only where `takes_part`.
+    """
+    standing = view.standing
+    kept = tuple(worker for worker in standing.assigned if worker in action.to)
+    if len(kept) == len(standing.assigned):
+        return standing
+    next_ = action.to if growth is None else growth.to
+    return _holding(view, kept, next_, action.because, now_s, migration)
+
+
+def grown(view: JobView, action: Grow, now_s: float, *, migration: str = "") -> Standing | None:
+    """The job holds exactly `action.to`. None: stale, it holds something else by now. The same object: it does."""
+    standing, (_, spec) = view.standing, _read(view)
+    held = standing.assigned
+    if held == action.to:
+        return standing
+    restarts = bool(held) and spec.restarts_on_resize  # nobody survives: it must have let go of everything first
+    if not takes_part(view) or not set(held) <= set(action.to) or restarts:
+        return None
+    return _holding(view, action.to, action.to, action.because, now_s, migration)
+
+
+def given_up(view: JobView, because: Because, now_s: float) -> Standing:
+    """It let go of something to hold something else, and now that does not come: call it for jobs that are Resizing and
+    that a decision leaves as they are, be it with nothing. The same object if nothing more was to come.
+    """
+    standing, change = view.standing, view.standing.change
+    if standing.phase is not Phase.RESIZING:
+        return standing
+    if standing.seats:
+        if change is None or set(change.after) == set(standing.assigned):
+            return standing
+        return changes.opened(
+            standing, before=(), to=standing.assigned, why=change.why, message=change.message, now_s=now_s
+        )
+    if change is not None and change.kind != changes.RESTART:
+        change = change._replace(kind=changes.PREEMPTION, after=())
+    elif change is not None:
+        standing = changes.closed(standing, changes.FAILED, now_s=now_s, message=because.sentence)
+        change = None
+    phase = after(standing.phase, Trigger.PREEMPTED)
+    return replace(standing, **_reason(because), phase=phase, seat_s=None, change=change)
+
+
+def explained(view: JobView, because: Because) -> Standing:
+    """A job that waits is told why. The same object if it is told so already."""
+    standing, told = view.standing, _reason(because)
+    if standing.phase is not Phase.WAITING or standing.seats:
+        return standing
+    # An API server puts the keys of a map into an order of its own.
+    same = (standing.reason, dict(standing.numbers)) == (told["reason"], dict(told["numbers"]))
+    return standing if same else replace(standing, **told)
+
+
+def _holding(
+    view: JobView, workers: Workers, next_: Workers, because: Because, now_s: float, migration: str
+) -> Standing:
+    """From now on the job is to hold `workers`, and `next_` once there is room for it."""
+    standing, (workload, spec) = view.standing, _read(view)
+    before = standing.assigned
+    anew = not before or _loses_carrier(workload, before, workers)
+    told = _reason(because)
+    values = counters.holding(standing, spec, workers, now_s, restart_s=restart_s(standing), comes_back=bool(next_))
+    standing = changes.opened(
+        standing,
+        before=before,
+        to=next_,
+        why=str(because.why),
+        message=because.sentence,
+        now_s=now_s,
+        migration=migration,
+    )
+    if anew and workers:
+        values |= {"incarnation": standing.incarnation + 1, "done": ()}
+    if workers and standing.active_s is None:
+        values["active_s"] = now_s
+    return replace(
+        standing,
+        **values,
+        **told,
+        seats=seats_for(standing, workers, uid=view.uid, now_s=now_s),
+        phase=_phase_after(standing.phase, before=before, now=workers, next_=next_),
+    )
+
+
+def _loses_carrier(workload: Workload, before: Workers, now: Workers) -> bool:
+    """Does somebody go, or move, without whom the others cannot train on?"""
+    needed = carriers(workload, before)
+    return any(worker[:2] in needed and worker not in now for worker in before)
+
+
+def _phase_after(phase: Phase, *, before: Workers, now: Workers, next_: Workers) -> Phase:
+    if not next_:
+        return after(phase, Trigger.PREEMPTED) if phase is not Phase.WAITING else phase
+    if phase is Phase.WAITING:
+        return after(phase, Trigger.STARTED) if now else phase
+    if not before and phase is Phase.RESIZING:
+        return phase
+    return after(phase, Trigger.RESIZED)
+
+
+def _reason(because: Because) -> dict[str, Any]:
+    return {"reason": str(because.why), "message": because.sentence, "numbers": tuple(because.numbers)}
+
+
+def _read(view: JobView) -> tuple[Workload, JobSpec]:
+    if view.workload is None or view.spec is None:
+        raise InvariantBroken(f"job {view.id} has no spec that makes sense, and is to be changed")
+    return view.workload, view.spec

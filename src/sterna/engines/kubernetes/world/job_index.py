@@ -1,0 +1,299 @@
+"""Jobs as the caches have them: each object read once, with its pods and whatever else is its own, as a view on demand.
+
+Whoever wants to know that something happened to a job listens. A job is its uid: one that is deleted and made again
+under the same name is another one.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from math import inf
+from typing import Any, Protocol
+
+import msgspec
+
+from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, JobObject, Pod, ServiceObject
+from sterna.engines.kubernetes.apiserver.ownership import CONFIG_LABELS, JobKey, job_key_of
+from sterna.engines.kubernetes.apiserver.port import Resource
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.engines.kubernetes.bodies.pod_templates import Templates
+from sterna.engines.kubernetes.cache.cluster_cache import Cache
+from sterna.engines.kubernetes.reconcile.job_view import JobStatus, JobView, NodeFacts
+from sterna.engines.kubernetes.status.status_reading import status_read
+from sterna.engines.pacing import Happening
+from sterna.model.errors import SternaError
+from sterna.model.ids import JobId
+from sterna.model.workload import Workload
+
+log = logging.getLogger(__name__)
+
+_VANISHED_MAX = 256  # last words of one job that nobody has read yet
+
+
+class ParsedJob(Protocol):
+    @property
+    def workload(self) -> Workload: ...
+
+
+_UNREADABLE = "sterna.dev/unreadable"
+
+Parse = Callable[[Mapping[str, Any]], ParsedJob]  # of an object as the API server has it; raises InvalidRequest
+
+
+class KnownJob:
+    """`object` is the newest there is; what was read of it is kept until its owner edits it."""
+
+    __slots__ = ("is_read", "main_container", "managed_by", "object", "problem", "resource", "vanished", "workload")
+
+    def __init__(self, resource: Resource, found: JobObject) -> None:
+        self.resource = resource
+        self.object = found
+        self.is_read = False  # the rest follows from the object once somebody wants to know
+        self.workload: Workload | None = None  # the last reading that made sense. None: there is none
+        self.problem = ""
+        self.managed_by: str | None = None
+        self.main_container = ""
+        self.vanished: dict[str, Pod] = {}  # by uid: gone, and their last words not yet taken into account
+
+    @property
+    def uid(self) -> str:
+        return self.object.metadata.uid
+
+    @property
+    def id(self) -> JobId:
+        return JobId(f"{self.object.metadata.namespace}/{self.object.metadata.name}")
+
+    @property
+    def key(self) -> JobKey:
+        meta = self.object.metadata
+        return JobKey(meta.namespace, meta.name, meta.uid)
+
+    @property
+    def order(self) -> tuple[float, float, str]:
+        """By age; of those made in the same second, which is all that Kubernetes tells, who is known longer."""
+        taken_in_s = status_of(self.object).recorded.enqueued_s
+        return (created_s(self.object), inf if taken_in_s is None else taken_in_s, self.uid)
+
+
+class KnownJobs:
+    """`nodes` is the roster's own table, which is always up to date."""
+
+    def __init__(self, cache: Cache, parse: Parse, nodes: Mapping[str, NodeFacts]) -> None:
+        self.by_uid: dict[str, KnownJob] = {}
+        self.on_change: Callable[[str], None] = lambda _: None  # something happened to the job of this uid
+        self.on_happening: Callable[[Happening], None] = lambda _: None
+        self._named: dict[JobId, list[KnownJob]] = {}  # the oldest first: kinds may share a name
+        self._cache = cache
+        self._parse = parse
+        self._nodes = nodes
+        for resource, store in cache.jobs.items():
+            store.listen(self._listener(resource))
+        cache.pods.listen(self._pod_changed)
+        cache.services.listen(self._part_changed)
+        cache.config_maps.listen(self._part_changed)
+
+    def __iter__(self) -> Iterator[KnownJob]:
+        return iter(self.by_uid.values())
+
+    def __len__(self) -> int:
+        return len(self.by_uid)
+
+    def named(self, job_id: JobId) -> list[KnownJob]:
+        """All kinds' jobs of this name, the oldest first."""
+        return self._named.get(job_id, [])
+
+    def owner_of(self, found: Pod | ServiceObject) -> KnownJob | None:
+        """The job that it belongs to. None: none that is here."""
+        return self._of_key(job_key_of(found.metadata))
+
+    def view(self, job: KnownJob) -> JobView:
+        """Everything that is known of it now."""
+        self._read(job)
+        found, meta, uid = job.object, job.object.metadata, job.uid
+        pods = tuple(sorted(self._cache.pods.by("job", job.key), key=lambda pod: pod.metadata.name))
+        services = tuple(sorted(self._cache.services.by("job", job.key), key=lambda service: service.metadata.name))
+        config_map = self._cache.config_maps.get(f"{meta.name}-config", meta.namespace)
+        rival, status = self._rival(job), status_of(found)
+        return JobView(
+            api_version=job.resource.api_version,
+            kind=job.resource.kind,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=uid,
+            generation=meta.generation,
+            resource_version=meta.resource_version,
+            created_s=created_s(found),
+            deleting=found.terminating,
+            managed_by=job.managed_by,
+            workload=job.workload if rival is None else None,
+            problem=job.problem if rival is None else f"metadata.name: {rival.resource.kind} {meta.name} has this name",
+            templates={} if job.workload is None else Templates(found.spec, job.workload),
+            main_container=job.main_container,
+            status=status,
+            standing=status.recorded,
+            pods=pods,
+            vanished=tuple(job.vanished.values()),
+            services=services,
+            config_map=config_map if config_map is not None and _config_key(config_map) == job.key else None,
+            nodes=self._nodes,
+        )
+
+    def forget_vanished(self, job: KnownJob, pods: tuple[Pod, ...]) -> None:
+        """What these said last is written down."""
+        for pod in pods:
+            job.vanished.pop(pod.metadata.uid, None)
+
+    def _rival(self, job: KnownJob) -> KnownJob | None:
+        """An older job of another kind that has this name and lives: pods of the two would be called alike."""
+        named = self._named.get(job.id, ())
+        if len(named) < 2:
+            return None
+        for other in named:
+            if other is job:
+                return None
+            self._read(other)
+            if other.managed_by is None and not status_of(other.object).recorded.finished:
+                return other
+        return None
+
+    # -- what the stores tell -----------------------------------------------------------------------------------------
+
+    def _listener(self, resource: Resource) -> Callable[[JobObject | None, JobObject | None], None]:
+        def changed(before: JobObject | None, after: JobObject | None) -> None:
+            if after is None:
+                assert before is not None
+                self._removed(before)
+            elif before is None:
+                self._added(KnownJob(resource, after))
+            else:
+                self._edited(self.by_uid[after.metadata.uid], after)
+
+        return changed
+
+    def _added(self, job: KnownJob) -> None:
+        self.by_uid[job.uid] = job
+        self._named.setdefault(job.id, []).append(job)
+        self._put_in_order(job.id)
+        self.on_change(job.uid)
+        self.on_happening(Happening.JOB_ACCEPTED)
+
+    def _edited(self, job: KnownJob, after: JobObject) -> None:
+        before, job.object = job.object, after
+        self._put_in_order(job.id)
+        if _is_written_anew(before, after):
+            job.is_read = False
+            self.on_happening(Happening.PRIORITY_CHANGED)
+        if after.terminating and not before.terminating:
+            self._tell_of_deletion(job)
+        self.on_change(job.uid)
+
+    def _removed(self, found: JobObject) -> None:
+        job = self.by_uid.pop(found.metadata.uid)
+        named = self._named[job.id]
+        named.remove(job)
+        if not named:
+            del self._named[job.id]
+        if not found.terminating:
+            self._tell_of_deletion(job)
+        self.on_change(job.uid)
+        for other in named:
+            self.on_change(other.uid)
+
+    def _put_in_order(self, job_id: JobId) -> None:
+        if len(named := self._named[job_id]) > 1:
+            named.sort(key=lambda known: known.order)
+
+    def _tell_of_deletion(self, job: KnownJob) -> None:
+        standing = status_of(job.object).recorded
+        held = bool(standing.seats) or bool(self._cache.pods.by("job", job.key))
+        if standing.finished and not held:
+            self.on_happening(Happening.FINISHED_JOB_DELETED)
+        else:
+            self.on_happening(Happening.RUNNING_JOB_DELETED if held else Happening.WAITING_JOB_DELETED)
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        was = None if before is None else self.owner_of(before)
+        job = None if after is None else self.owner_of(after)
+        if was is not None and job is not was:  # it is gone, or its labels do not say any more that it is this job's
+            if after is None and before is not None:
+                was.vanished[before.metadata.uid] = before
+                if len(was.vanished) > _VANISHED_MAX:
+                    del was.vanished[next(iter(was.vanished))]
+            self.on_happening(Happening.WORKERS_GONE)
+            self.on_change(was.uid)
+        if job is not None:
+            self.on_change(job.uid)
+
+    def _part_changed(
+        self, before: ServiceObject | ConfigMapObject | None, after: ServiceObject | ConfigMapObject | None
+    ) -> None:
+        part = after or before
+        assert part is not None
+        key = _config_key(part) if isinstance(part, ConfigMapObject) else job_key_of(part.metadata)
+        if (job := self._of_key(key)) is not None:
+            self.on_change(job.uid)
+
+    def _of_key(self, key: JobKey | None) -> KnownJob | None:
+        job = None if key is None else self.by_uid.get(key.uid)
+        return job if job is not None and job.key == key else None
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _read(self, job: KnownJob) -> None:
+        """What its owner wants, or why that makes no sense; never an error of ours for one odd object."""
+        if job.is_read:
+            return
+        job.is_read = True
+        try:
+            document = _document_of(job)
+            spec = document["spec"] if isinstance(document.get("spec"), dict) else {}
+            policy = spec.get("runPolicy")
+            managed_by = policy.get("managedBy") if isinstance(policy, dict) else None
+            job.managed_by = managed_by if isinstance(managed_by, str) and not _is_ours(managed_by) else None
+            job.main_container = str(spec.get("mainContainer") or "")
+            job.workload = self._parse(document).workload
+            job.problem = ""
+        except SternaError as error:
+            job.problem = str(error)
+        except Exception:  # the boundary of one object: the others must go on
+            log.exception("a job could not be read", extra={"job": job.id})
+            job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until somebody can read it
+
+
+def _config_key(found: ConfigMapObject) -> JobKey | None:
+    return job_key_of(found.metadata, CONFIG_LABELS)
+
+
+def created_s(found: JobObject) -> float:
+    return moment_s(found.metadata.creation_timestamp) or 0.0
+
+
+def _is_ours(manager: str) -> bool:
+    return not manager or manager.startswith("sterna.dev")
+
+
+def _is_written_anew(before: JobObject, after: JobObject) -> bool:
+    old, new = before.metadata, after.metadata
+    return bytes(before.spec) != bytes(after.spec) or (old.labels, old.annotations) != (new.labels, new.annotations)
+
+
+def _document_of(job: KnownJob) -> dict[str, Any]:
+    meta = job.object.metadata
+    return {
+        "apiVersion": job.resource.api_version,
+        "kind": job.resource.kind,
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+            "generation": meta.generation,
+            "labels": meta.labels or {},
+            "annotations": meta.annotations or {},
+        },
+        "spec": msgspec.json.decode(job.object.spec),
+    }
+
+
+def status_of(found: JobObject) -> JobStatus:
+    """Which may be missing, null, or whatever somebody wrote there."""
+    body = msgspec.json.decode(found.status) if bytes(found.status) else None
+    return status_read(body if isinstance(body, dict) else {})

@@ -1,0 +1,110 @@
+"""Nodes and foreign pods of a cluster, as the model's nodes and guests. Pure: one object in, one value out.
+
+What a pod really takes is counted as the cluster's own scheduler counts it: requests, limits where there is none,
+init containers as far as they ask for more, sidecars, overhead.
+"""
+
+from collections.abc import Iterable
+
+from sterna.engines.kubernetes.apiserver.objects import Amounts, Container, NodeObject, Pod
+from sterna.model.ids import DeviceId, NodeId
+from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, cards
+from sterna.model.quantities import effective_request
+from sterna.model.resources import NOTHING, Resources
+
+DRAIN = "sterna.dev/drain"  # annotation: "true" moves work away, through the disruption protocol
+SERVING = "SERVING_POD"  # annotation: "true" is a pod that goes before training
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+_ACCELERATORS = ("sterna.dev/accelerator", "vodascheduler/accelerator", "nvidia.com/gpu.product")
+_EFFECTS = {effect.value: effect for effect in Effect}
+_CARDS = "kubeshare/gpu_info"  # annotation: uuid:MiB,uuid:MiB,...
+_CARD_MIB = "nvidia.com/gpu.memory"  # label: of every card of the node
+
+
+def node_of(found: NodeObject, guests: Iterable[Guest] = ()) -> Node:
+    """`InvalidRequest`: it offers something that is no amount."""
+    meta = found.metadata
+    allocatable = effective_request(found.status.allocatable or {}, {}, field=f"node {meta.name}: allocatable")
+    return Node(
+        id=NodeId(meta.name),
+        allocatable=allocatable,
+        accelerator=accelerator_of(found, gpus=allocatable.whole_gpus),
+        labels=tuple(sorted((meta.labels or {}).items())),
+        taints=_taints(found),
+        ready=found.ready and not found.terminating,
+        cordoned=meta.annotation(DRAIN) == "true",
+        devices=_devices(found, allocatable.whole_gpus),
+        guests=tuple(sorted(guests)),
+    )
+
+
+def accelerator_of(found: NodeObject, *, gpus: int) -> str:
+    """The GPU type, which names the pool. Empty: a node without GPUs."""
+    for key in _ACCELERATORS:
+        if label := found.metadata.label(key):
+            return label
+    return "gpu" if gpus else ""
+
+
+def guest_of(pod: Pod) -> Guest:
+    """A pod that is not ours. `InvalidRequest`: it asks for something that is no amount."""
+    meta = pod.metadata
+    kind = GuestKind.SERVING if meta.annotation(SERVING) == "true" else GuestKind.OTHER
+    return Guest(f"{meta.namespace}/{meta.name}", request_of_pod(pod), kind)
+
+
+def request_of_pod(pod: Pod) -> Resources:
+    """In each resource the most that is ever asked for at a time."""
+    running = NOTHING
+    for container in pod.spec.containers:
+        running = running.plus(_request(container))
+    sidecars, most = NOTHING, NOTHING
+    for container in pod.spec.init_containers or ():
+        request = _request(container)
+        if container.restart_policy == "Always":
+            sidecars = sidecars.plus(request)
+            most = _larger(most, sidecars)
+        else:
+            most = _larger(most, sidecars.plus(request))
+    overhead = effective_request(pod.spec.overhead or {}, {})
+    return _larger(most, running.plus(sidecars)).plus(overhead)
+
+
+def takes_room(pod: Pod) -> bool:
+    """Is it on a node, and not over? One that is being deleted still is."""
+    return bool(pod.spec.node_name) and not pod.over
+
+
+def _request(container: Container) -> Resources:
+    amounts = container.resources or Amounts()
+    return effective_request(amounts.requests or {}, amounts.limits or {}, field=f"container {container.name}")
+
+
+def _larger(left: Resources, right: Resources) -> Resources:
+    return Resources(*map(max, zip(left, right, strict=True)))
+
+
+def _taints(found: NodeObject) -> tuple[Taint, ...]:
+    taints = [
+        Taint(taint.key, taint.value, _EFFECTS[taint.effect])
+        for taint in found.spec.taints or ()
+        if taint.effect in _EFFECTS
+    ]
+    if found.spec.unschedulable and not any(taint.key == UNSCHEDULABLE for taint in taints):
+        taints.append(Taint(UNSCHEDULABLE))  # a cordon counts before the cluster has put its taint there
+    return tuple(sorted(taints))
+
+
+def _devices(found: NodeObject, gpus: int) -> tuple[Device, ...]:
+    """The cards, where something is known of them beside their number."""
+    listed = []
+    for part in filter(None, (found.metadata.annotation(_CARDS) or "").split(",")):
+        uuid, _, mib = part.partition(":")
+        if not uuid or not mib.isdecimal():
+            break  # not what it claims to be: the number of cards is all that is known
+        listed.append(Device(DeviceId(uuid), int(mib) << 20))
+    if listed and len(listed) == gpus and len({device.id for device in listed}) == gpus:
+        return tuple(listed)
+    each = found.metadata.label(_CARD_MIB) or ""
+    return cards(gpus, memory_bytes=int(each) << 20) if gpus and each.isdecimal() else ()

@@ -1,0 +1,180 @@
+"""What the next decision sees: jobs as values, kept in order of arrival; only those that something happened to are
+worked out again.
+"""
+
+import logging
+from collections.abc import Callable
+
+from sterna.engines.kubernetes.apiserver.objects import Pod
+from sterna.engines.kubernetes.apiserver.ownership import JobKey, job_key_of
+from sterna.engines.kubernetes.cache.cluster_cache import Cache
+from sterna.engines.kubernetes.progress.training_facts import Lessons
+from sterna.engines.kubernetes.world.job_index import KnownJob, KnownJobs, Parse, status_of
+from sterna.engines.kubernetes.world.job_value import value_of
+from sterna.engines.kubernetes.world.node_index import Roster
+from sterna.engines.pacing import Happening
+from sterna.model.ids import JobId, NodeId
+from sterna.model.jobs import Job
+from sterna.model.snapshot import Snapshot, arrival_order
+from sterna.model.target import PolicyMemory
+
+log = logging.getLogger(__name__)
+
+
+class World:
+    """Nodes, guests and jobs. `on_change` tells of a job, by uid, that something happened to."""
+
+    def __init__(self, cache: Cache, parse: Parse, *, share_learning: bool = False) -> None:
+        self.on_change: Callable[[str], None] = lambda _: None
+        self._counted: dict[str, JobId] = {}  # uid -> id, of jobs that have a value
+        self._values: dict[JobId, Job] = {}  # in order of arrival
+        self._owners: dict[JobId, str] = {}  # uid of the job whose value it is
+        self._changed: set[str] = set()
+        self._aside: dict[str, float] = {}  # uid -> until when it is not shown
+        self._revision = 0
+        self._cache = cache
+        self.roster = Roster(cache, is_counted=self._is_counted)
+        self.lessons = Lessons(self._accelerator_of, shared=share_learning)
+        self.jobs = KnownJobs(cache, parse, self.roster.facts)
+        self.jobs.on_change = self._job_changed
+        self.roster.on_facts = self._node_changed
+
+    def listen(self, on_happening: Callable[[Happening], None]) -> None:
+        """Told of whatever a decision may depend on."""
+        self.jobs.on_happening = on_happening
+        self.roster.on_happening = on_happening
+
+    def set_aside(self, uid: str, until_s: float) -> None:
+        """Decide as if this job were somebody else's: the cluster takes no decision about it."""
+        self._aside[uid] = until_s
+        self._changed.add(uid)
+
+    def touch(self, uid: str) -> None:
+        """Something is told of this job that the next decision should see. It need not be looked at for that."""
+        self._changed.add(uid)
+
+    def touch_category(self, category: str) -> None:
+        """Much was learned about jobs of this category, as `Lessons.learned_as` has it."""
+        learned_as = self.lessons.learned_as
+        self._changed.update(
+            self._owners[job_id]
+            for job_id, value in self._values.items()
+            if value.spec.category and learned_as(value.spec).category == category
+        )
+
+    def snapshot(self, now_s: float, memory: PolicyMemory) -> Snapshot:
+        for uid in [uid for uid, until_s in self._aside.items() if until_s <= now_s]:
+            del self._aside[uid]
+            self._changed.add(uid)
+        self.refresh()
+        self._revision += 1
+        view = Snapshot(
+            revision=self._revision,
+            now_s=now_s,
+            cluster=self.roster.cluster,
+            jobs=tuple(self._values.values()),
+            serving=self.roster.serving,
+            memory=memory,
+            usage=self.lessons.loads(now_s),
+        )
+        return view.prepared(by_id=self._values.copy())
+
+    def value(self, job_id: JobId) -> Job | None:
+        self.refresh()
+        return self._values.get(job_id)
+
+    @property
+    def values(self) -> dict[JobId, Job]:
+        self.refresh()
+        return self._values
+
+    def owner(self, job_id: JobId) -> KnownJob | None:
+        """The job that the snapshot shows under this id."""
+        self.refresh()
+        return self.jobs.by_uid.get(self._owners.get(job_id, ""))
+
+    def owners(self) -> dict[JobId, str]:
+        """Uids of the jobs that the latest snapshot shows, by their ids."""
+        return self._owners.copy()
+
+    @property
+    def anybody_leaves(self) -> bool:
+        self.refresh()
+        return any(job.leaving for job in self._values.values())
+
+    def refresh(self) -> None:
+        """Work out anew what something happened to."""
+        in_order = True
+        while self._changed:  # a name that becomes free may go to another job
+            changed, self._changed = self._changed, set()
+            for uid in changed:
+                job = self.jobs.by_uid.get(uid)
+                value = None if job is None else self._value(job)
+                if value is None:
+                    self._leave(uid)
+                else:
+                    in_order = self._show(uid, value) and in_order
+        if not in_order:
+            self._values = {job.id: job for job in sorted(self._values.values(), key=arrival_order)}
+
+    def _value(self, job: KnownJob) -> Job | None:
+        try:
+            if job.uid in self._aside or status_of(job.object).recorded.finished:
+                return None  # before its spec is read: a cluster may keep many of these
+            view = self.jobs.view(job)
+            value = value_of(view)
+        except Exception:  # the boundary of one job: a snapshot without it is better than none
+            log.exception("a job cannot be shown to the scheduler", extra={"job": job.id})
+            return None
+        return None if value is None else self.lessons.taught(view, value)
+
+    def _show(self, uid: str, value: Job) -> bool:
+        """Says whether the values are still in order."""
+        job_id = value.id
+        if self._owners.get(job_id, uid) != uid:
+            return True  # an older job of another kind has this name
+        before = self._values.get(job_id)
+        last = next(reversed(self._values.values()), None)
+        self._values[job_id], self._owners[job_id] = value, uid
+        if uid not in self._counted:
+            self._counted[uid] = job_id
+            self._recount(uid, job_id)
+        if before is not None:
+            return arrival_order(before) == arrival_order(value)
+        return last is None or arrival_order(last) <= arrival_order(value)
+
+    def _leave(self, uid: str) -> None:
+        job_id = self._counted.pop(uid, None)
+        if job_id is None:
+            return
+        if self._owners.get(job_id) == uid:
+            del self._owners[job_id], self._values[job_id]
+            self._changed.update(job.uid for job in self.jobs.named(job_id) if job.uid != uid)
+        self._recount(uid, job_id)
+
+    def _recount(self, uid: str, job_id: JobId) -> None:
+        """Whether its pods are guests may have changed."""
+        namespace, _, name = job_id.partition("/")
+        self.roster.recount(self._cache.pods.by("job", JobKey(namespace, name, uid)))
+
+    def _is_counted(self, pod: Pod) -> bool:
+        """Does the snapshot show it as part of its job, so that it is no guest?"""
+        key = job_key_of(pod.metadata)
+        return key is not None and self._counted.get(key.uid) == f"{key.namespace}/{key.name}"
+
+    def _job_changed(self, uid: str) -> None:
+        self._changed.add(uid)
+        self.on_change(uid)
+
+    def _node_changed(self, name: str) -> None:
+        """Jobs that are there, or are to be there, have something to think about."""
+        for pod in self._cache.pods.by("node", name):
+            if (job := self.jobs.owner_of(pod)) is not None:
+                self._job_changed(job.uid)
+        for job_id, value in self._values.items():
+            if any(worker.node == name for worker in value.workers):
+                self._job_changed(self._owners[job_id])
+
+    def _accelerator_of(self, node: NodeId) -> str:
+        found = self.roster.cluster.by_id.get(node)
+        return "" if found is None else found.accelerator

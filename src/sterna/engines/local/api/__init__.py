@@ -1,0 +1,1 @@
+"""The engine as its users ask it: requests, records, explanations and logs."""

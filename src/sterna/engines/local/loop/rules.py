@@ -1,0 +1,136 @@
+"""How this engine decides: policy, placement, rebalancers, rate limit, as they were set last. Kept in the store."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sterna.engines.local.migrations import asked_moves
+from sterna.engines.local.process.assembly import POLICY, RATE_LIMIT_S, LocalConfig
+from sterna.engines.local.store.job_book import Book
+from sterna.engines.pacing import Pacer
+from sterna.model.errors import InvalidRequest
+from sterna.model.judging import Judge
+from sterna.placement.rebalancers.registry import rebalancing
+from sterna.placement.rebalancing import Rebalancing
+from sterna.placement.strategies import placement
+from sterna.planner.decide import Placing, Settings
+from sterna.policies.registry import Policy
+from sterna.policies.registry import policy as policy_named
+
+_JUDGE = "judge."
+
+
+class Rules:
+    """What the configuration says, else what was set last, else the defaults."""
+
+    def __init__(self, book: Book, config: LocalConfig, *, on_proposals: Callable[[bool], None]) -> None:
+        self._store = book.store
+        self._book = book
+        self._starving_after_s = config.starving_after_s
+        self._idle_cpu_share = config.idle_cpu_share
+        self._version = config.version
+        self._on_proposals = on_proposals
+        known = self._store.setting("policy") or {"name": POLICY, "settings": {}, "placement": None}
+        if config.policy is not None:
+            known = {"name": config.policy, "settings": dict(config.settings), "placement": config.placement}
+        self.rate_limit_s: float = RATE_LIMIT_S
+        for said in (self._store.setting("rateLimitSeconds"), config.rate_limit_s):
+            self.rate_limit_s = self.rate_limit_s if said is None else float(said)
+        moves = self._store.setting("rebalance") or {"names": [], "settings": {}}
+        if config.rebalance is not None:
+            moves = {"names": list(config.rebalance), "settings": dict(config.rebalance_settings)}
+        self.rebalancers: tuple[str, ...] = ()
+        self.rebalance_settings: dict[str, str] = {}
+        self._rebalance: Rebalancing | None = None
+        self.use(known["name"], known["settings"], known["placement"])
+        self.use_rebalancers(moves["names"], moves["settings"])
+
+    def use(self, name: str, settings: Mapping[str, str], placement_name: str | None) -> None:
+        """Decide by this from now on, and after every restart. What does not exist is refused and changes nothing."""
+        chosen = policy_named(name, settings)
+        where = placement_name or chosen.placement
+        if placement_name not in (None, chosen.placement) and chosen.entry.placement == "dragon":
+            expected = f"{chosen.placement}: this policy decides by what fits on nodes"
+            raise InvalidRequest(field="placement", value=placement_name, expected=expected)
+        place = placement(where)
+        with self._store.write(what="policy") as write:
+            write.setting("policy", {"name": chosen.name, "settings": dict(settings), "placement": placement_name})
+        self.size: Policy = chosen
+        self.placement = where
+        self.policy_settings = dict(settings)
+        self.place: Placing = asked_moves.placing(self._book, place, self._on_proposals)
+        self.settings = self._settings()
+
+    def use_rebalancers(self, names: Sequence[str], settings: Mapping[str, str]) -> None:
+        """Move work by these from now on, none of them included. What does not exist is refused and changes nothing."""
+        made = require_rebalancers(names, settings)
+        with self._store.write(what="rebalance") as write:
+            write.setting("rebalance", {"names": list(names), "settings": dict(settings)})
+        self.rebalancers, self.rebalance_settings, self._rebalance = tuple(names), dict(settings), made
+        self._book.judge_settings = split_settings(settings)[0]
+        self.settings = self._settings()
+
+    def _settings(self) -> Settings:
+        return Settings(
+            counted=self.placement == "count",
+            starving_after_s=self._starving_after_s,
+            rebalance=self._rebalance,
+            idle_cpu_share=self._idle_cpu_share,
+        )
+
+    def use_rate_limit(self, said: str, pacer: Pacer | None) -> None:
+        try:
+            seconds = float(said)
+        except ValueError:
+            raise InvalidRequest(field="rate limit", value=said, expected="seconds, 0 or more") from None
+        (pacer or Pacer()).rate_limit_s = seconds  # refuses what is no rate limit
+        with self._store.write(what="rate limit") as write:
+            write.setting("rateLimitSeconds", seconds)
+        self.rate_limit_s = seconds
+
+    def about(self) -> dict[str, Any]:
+        """What opens a journal: all that deciding again depends on beside the snapshots."""
+        return {
+            "sterna": self._version,
+            "engine": "local",
+            "policy": self.size.name,
+            "settings": self.policy_settings,
+            "placement": self.placement,
+            "starvingAfterSeconds": self._starving_after_s,
+            "idleCpuShare": self._idle_cpu_share,
+            "rebalance": list(self.rebalancers),
+            "rebalanceSettings": split_settings(self.rebalance_settings)[1],
+        }
+
+
+def require_rebalancers(names: Sequence[str], settings: Mapping[str, str]) -> Rebalancing | None:
+    """What they do together; None where there are none. `InvalidRequest` where they cannot be meant."""
+    judging, moving = split_settings(settings)
+    Judge.of(judging)
+    if names:
+        return rebalancing(names, moving)
+    if moving:
+        raise InvalidRequest(field="rebalance-set", value=next(iter(moving)), expected="a rebalancer whose it is")
+    return None
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """`specon,imbalance`; nothing, or `none`, is none of them."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    return () if names == ("none",) else names
+
+
+def settings_in(text: str) -> dict[str, str]:
+    """One `name=value` a line."""
+    found: dict[str, str] = {}
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise InvalidRequest(field="rebalanceSettings", value=line, expected="name=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def split_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Those that say how jobs are judged (`judge.threshold`), and those of the rebalancers themselves."""
+    judging = {name.removeprefix(_JUDGE): value for name, value in settings.items() if name.startswith(_JUDGE)}
+    return judging, {name: value for name, value in settings.items() if not name.startswith(_JUDGE)}

@@ -1,0 +1,1 @@
+"""Moves that were asked for, and the door through which container-migration's users ask."""

@@ -1,0 +1,111 @@
+"""The nodes of this engine as they stand: what each offers, whether it may be used, and who is in the way there."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sterna.engines.local.store.database import Store
+from sterna.engines.local.store.job_book import Book, LocalJob
+from sterna.engines.local.store.rows import NodeRow
+from sterna.engines.local.world.job_value import takes_room
+from sterna.engines.local.world.machine_nodes import OfferedNode
+from sterna.model.errors import NotFound
+from sterna.model.ids import NodeId
+from sterna.model.jobs import Worker
+from sterna.model.nodes import Cluster, Guest, Node
+from sterna.model.resources import NOTHING, Resources
+
+
+class Roster:
+    def __init__(self, offered: Iterable[OfferedNode], known: dict[str, NodeRow]) -> None:
+        self.offered = {offer.node.id: offer for offer in offered}
+        self._rows = {node_id: known.get(node_id, NodeRow(id=node_id)) for node_id in self.offered}
+        self._guests: dict[NodeId, tuple[Guest, ...]] = {}
+        self._cluster: Cluster | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster.of(self._node(node_id) for node_id in self.offered)
+        return self._cluster
+
+    @property
+    def real_gpus(self) -> bool:
+        return any(not offer.virtual and offer.node.devices for offer in self.offered.values())
+
+    def row(self, node: str) -> NodeRow:
+        try:
+            return self._rows[NodeId(node)]
+        except KeyError:
+            raise NotFound("node", node, hint="there are: " + ", ".join(sorted(self.offered))) from None
+
+    def set(self, store: Store, row: NodeRow) -> None:
+        """Durable before it counts."""
+        with store.write(what=f"node {row.id}") as write:
+            write.node(row)
+        self._rows[row.id] = row
+        self._cluster = None
+
+    def set_guests(self, guests: dict[NodeId, tuple[Guest, ...]]) -> None:
+        if guests != self._guests:
+            self._guests = guests
+            self._cluster = None
+
+    def _node(self, node_id: NodeId) -> Node:
+        row = self._rows[node_id]
+        node = self.offered[node_id].node
+        return replace(node, cordoned=row.cordoned, ready=row.ready, guests=self._guests.get(node_id, ()))
+
+
+def guests_of(jobs: Iterable[LocalJob]) -> dict[NodeId, tuple[Guest, ...]]:
+    """Processes of jobs that have ended and are not gone yet: nobody schedules them, but they take room."""
+    found: dict[NodeId, list[Guest]] = {}
+    for job in jobs:
+        for process in job.live:
+            row = process.row
+            if takes_room(row, job.row.incarnation):
+                guest = Guest(row.uid, job.spec.request_of(row.role), devices=row.devices)
+                found.setdefault(row.node, []).append(guest)
+    return {node_id: tuple(sorted(guests)) for node_id, guests in found.items()}
+
+
+def room_taken(book: Book) -> dict[NodeId, Resources]:
+    """What is held on every node, by everybody, whoever is leaving included."""
+    used: dict[NodeId, Resources] = {}
+    for job in book.busy.values():
+        value = job.value
+        workers: tuple[Worker, ...] = () if value is None else value.workers + value.leaving
+        if job.row.finished or job.row.deleting:
+            workers = tuple(p.row.place for p in job.live if takes_room(p.row, job.row.incarnation))
+        for worker in workers:
+            used[worker.node] = used.get(worker.node, NOTHING).plus(job.spec.request_of(worker.role))
+    return used
+
+
+def measured_by_node(book: Book) -> dict[NodeId, Resources]:
+    """What its workers really use, on every node where all of them have been measured and there are any."""
+    used: dict[NodeId, Resources | None] = {}
+    for job in book.busy.values():
+        for process in job.live:
+            if process.row.started_s is not None:
+                one, before = book.used.get(process.row.uid), used.get(process.row.node, NOTHING)
+                used[process.row.node] = None if one is None or before is None else before.plus(one)
+    return {node_id: amount for node_id, amount in used.items() if amount is not None}
+
+
+def devices_taken(book: Book) -> set[tuple[NodeId, str]]:
+    """Which cards some process has now."""
+    return {
+        (process.row.node, device)
+        for job in book.busy.values()
+        for process in job.live
+        for device in process.row.devices
+    }
+
+
+def workers_by_node(book: Book) -> dict[NodeId, list[str]]:
+    """Whose processes are where, as job and worker."""
+    found: dict[NodeId, list[str]] = {}
+    for job in book.busy.values():
+        for process in job.live:
+            found.setdefault(process.row.node, []).append(f"{job.row.id}/{process.row.uid}")
+    return found
