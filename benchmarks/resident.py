@@ -6,6 +6,11 @@ Each load repeats for ever without leaving anything that must be remembered: job
 they are over, reports of the same hundred pods, jobs on a cluster that are created, run, end and are deleted. The first
 third of the time is for caches to fill. A line is fitted to the rest; it may rise by at most a twentieth of the memory
 in half an hour. Exit code 1 if one rises more.
+
+Some tables are bounded, and how soon they are full depends on the machine. The operator remembers the ends of the
+latest 1,024 objects of each kind and its latest 4,096 events, some seven for each job; the engine keeps 1 MiB of its
+database in memory. So the first third lasts until 1,024 jobs are over, or until the database is larger than that, if
+this takes longer, and two thirds of the time follow in any case.
 """
 
 import argparse
@@ -28,11 +33,14 @@ from tests.cluster.binaries import find_binaries
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.fixtures import install_crds, make_namespace
-from tests.cluster.requests import ApiError, until
+from tests.cluster.requests import Api, until
 from tests.e2e.up import manifest, running
 from tests.kubernetes.rights import USER, grant_shipped_rights
 
 from benchmarks import monitor
+from sterna.engines.kubernetes.cache.object_store import TOMBSTONES_MAX
+from sterna.engines.local.process.home import Home
+from sterna.engines.local.store.database import CACHE_KIB
 from sterna.model.errors import SternaError
 from sterna.protocol.tokens import bearer, job_token
 
@@ -43,7 +51,7 @@ NAMESPACE = "bench"
 JOBS = f"/apis/sterna.dev/v1alpha1/namespaces/{NAMESPACE}/elasticjobs"
 
 Pids = Mapping[str, int]
-Load = Callable[[threading.Event], None]
+Load = Callable[[threading.Event, threading.Event], None]  # until the first is set; sets the second when it is warm
 
 
 class Grown(NamedTuple):
@@ -76,13 +84,15 @@ def main() -> int:
 
 def watched(pids: Pids, load: Load, seconds: float) -> list[Grown]:
     """The slope of each process's memory while the load goes on."""
-    over, hand = threading.Event(), ThreadPoolExecutor(1)
+    over, warm, hand = threading.Event(), threading.Event(), ThreadPoolExecutor(1)
     processes = {name: psutil.Process(pid) for name, pid in pids.items()}
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in pids}
-    began_s = time.monotonic()
-    loading = hand.submit(load, over)
+    began_s, from_s = time.monotonic(), seconds * WARM_UP
+    loading = hand.submit(load, over, warm)
     try:
-        while (at_s := time.monotonic() - began_s) < seconds:
+        while (at_s := time.monotonic() - began_s) < from_s + seconds * (1 - WARM_UP):
+            if not warm.is_set():
+                from_s = max(from_s, at_s)
             for name, process in processes.items():
                 samples[name].append((at_s, process.memory_info().rss / 2**20))
             wait([loading], SAMPLE_S)
@@ -91,7 +101,7 @@ def watched(pids: Pids, load: Load, seconds: float) -> list[Grown]:
     finally:
         over.set()
     loading.result()  # a load that failed tells nothing about memory
-    return [_fitted(name, rows, seconds * WARM_UP) for name, rows in samples.items()]
+    return [_fitted(name, rows, from_s) for name, rows in samples.items()]
 
 
 def _fitted(name: str, rows: list[tuple[float, float]], from_s: float) -> Grown:
@@ -106,8 +116,9 @@ def engine() -> Iterator[tuple[Pids, Load]]:
     with tempfile.TemporaryDirectory(prefix="sterna-resident-") as directory:
         options = ("--nodes", "2", "--gpus-per-node", "4", "--rate-limit", "0.1s")
         with running(Path(directory) / "home", *options) as up:
+            database = Home(Path(directory) / "home").database
 
-            def load(over: threading.Event) -> None:
+            def load(over: threading.Event, warm: threading.Event) -> None:
                 number = 0
                 while not over.is_set():
                     names = [f"job-{number + each}" for each in range(4)]
@@ -120,6 +131,8 @@ def engine() -> Iterator[tuple[Pids, Load]]:
                             up.client.wait(name, timeout_s=60.0)
                     up.client.jobs()
                     up.client.events(limit=50)
+                    if database.stat().st_size > CACHE_KIB * 1024:
+                        warm.set()
 
             up.insist(up.client.health)
             pids = {
@@ -135,7 +148,8 @@ def reports() -> Iterator[tuple[Pids, Load]]:
     token = bearer(job_token(monitor.SECRET, namespace="team", job="job", uid="1"))
     with monitor.monitoring() as (process, port):
 
-        def load(over: threading.Event) -> None:
+        def load(over: threading.Event, warm: threading.Event) -> None:
+            warm.set()
             batches = iter(monitor._batches(token))
             while not over.wait(0.5):  # a connection at a time, as workers come and go
                 monitor.drive(process, port, 0.5, lambda: (next(batches), 1), monitor.BATCH)
@@ -145,7 +159,7 @@ def reports() -> Iterator[tuple[Pids, Load]]:
 
 @contextmanager
 def operator() -> Iterator[tuple[Pids, Load]]:
-    """`sterna operator` before a real API server: jobs of two workers that run, end and are deleted."""
+    """`sterna operator` before a real API server: four jobs of two workers at a time that run, end and are deleted."""
     with ExitStack() as open_things:
         directory = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="sterna-resident-")))
         plane = open_things.enter_context(
@@ -161,39 +175,44 @@ def operator() -> Iterator[tuple[Pids, Load]]:
         command += ["--watch-namespace", NAMESPACE, "--rate-limit", "0.1s"]
         with open(directory / "operator.log", "wb") as log, subprocess.Popen(command, stderr=log) as process:
             try:
-                yield {"operator": process.pid}, lambda over: _cluster_load(plane, nodes, over)
+                yield {"operator": process.pid}, partial(_cluster_load, plane.api(), nodes)
             finally:
                 process.kill()
 
 
-def _cluster_load(plane: ControlPlane, nodes: FakeNodes, over: threading.Event) -> None:
-    api, number = plane.api(), 0
+def _cluster_load(api: Api, nodes: FakeNodes, over: threading.Event, warm: threading.Event) -> None:
+    number = 0
     container = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    spec = {"workers": {"min": 2, "max": 2}, "template": {"spec": {"containers": [container]}}}
+    kind = {"apiVersion": "sterna.dev/v1alpha1", "kind": "ElasticJob"}
     while not over.is_set():
-        name = f"job-{number}"
-        number += 1
-        spec = {"workers": {"min": 2, "max": 2}, "template": {"spec": {"containers": [container]}}}
-        api.create(
-            JOBS, {"apiVersion": "sterna.dev/v1alpha1", "kind": "ElasticJob", "metadata": {"name": name}, "spec": spec}
-        )
-        workers = [f"{name}-worker-{index}" for index in range(2)]
-        until(partial(_all_run, plane, workers), f"{name} runs")
-        for pod in workers:
+        names = [f"job-{number + each}" for each in range(4)]
+        number += 4
+        for name in names:
+            api.create(JOBS, {**kind, "metadata": {"name": name}, "spec": spec})
+        workers = {f"{name}-worker-{index}" for name in names for index in range(2)}
+        until(partial(_all_run, api, workers), f"{', '.join(names)} run")
+        for pod in sorted(workers):
             nodes.exit(pod, 0)
-        until(partial(_is_over, plane, name), f"{name} is over")
-        api.delete(f"{JOBS}/{name}", {"propagationPolicy": "Background"})
+        until(partial(_all_over, api, set(names)), f"{', '.join(names)} are over")
+        for name in names:
+            api.delete(f"{JOBS}/{name}", {"propagationPolicy": "Background"})
+        if number >= TOMBSTONES_MAX:
+            warm.set()
 
 
-def _all_run(plane: ControlPlane, pods: list[str]) -> bool:
-    with suppress(ApiError):  # not there yet
-        found = [plane.api().get(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}") for pod in pods]
-        return all(pod["status"].get("phase") == "Running" for pod in found)
-    return False
+def _all_run(api: Api, pods: set[str]) -> bool:
+    found = api.items(f"/api/v1/namespaces/{NAMESPACE}/pods")
+    return pods <= {pod["metadata"]["name"] for pod in found if pod["status"].get("phase") == "Running"}
 
 
-def _is_over(plane: ControlPlane, name: str) -> bool:
-    found = plane.api().get(f"{JOBS}/{name}").get("status", {}).get("conditions", [])
-    return any(each["type"] == "Succeeded" and each["status"] == "True" for each in found)
+def _all_over(api: Api, names: set[str]) -> bool:
+    return names <= {
+        job["metadata"]["name"]
+        for job in api.items(JOBS)
+        for each in job.get("status", {}).get("conditions", [])
+        if each["type"] == "Succeeded" and each["status"] == "True"
+    }
 
 
 STAGES = {"engine": engine, "monitor": reports, "operator": operator}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sterna.model.errors import InvalidRequest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)  # so that it can be kept for as long as some job has it
 class SpeedupCurve:
     """Seconds per unit of work at 1, 2, ... workers. Beyond its end a curve is flat: more workers bring nothing known.
 

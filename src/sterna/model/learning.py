@@ -7,6 +7,7 @@ never gets slower with more workers and never speeds up more than linearly, so n
 odd epoch. Values only: `observed` and `learn` answer a new value.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from sterna.model.jobs import JobSpec, ProgressPoint
 SERIAL_SHARE = 0.05  # what the law expects not to get faster with more workers, before anything is seen
 PRIOR_COUNT = 2.0  # the law's expectation weighs as much as so many epochs
 SEEN_OFTEN = 5  # epochs after which the mean of a count is taken as it is
+MODELS_MAX = 4000  # of all categories: unless its owner says otherwise, every job's name is one
 UNIT_S_MIN, UNIT_S_MAX = 1e-9, 1e12  # a unit that takes less or more than this was not measured, but mistyped
 
 
@@ -59,6 +61,11 @@ class ThroughputModel:
     def units_per_job(self) -> float | None:
         """What a job that does not say how long it is will probably take. None: no job has finished yet."""
         return self.finished_units / self.finished if self.finished else None
+
+    @property
+    def weight(self) -> int:
+        """How much it was seen."""
+        return self.finished + sum(entry.epochs for entry in self.seen)
 
     def merged(self, other: "ThroughputModel") -> "ThroughputModel":
         merged = replace(
@@ -107,6 +114,22 @@ class Knowledge:
         """With a job that ended well after so many units."""
         model = self.models.get((spec.category, accelerator), ThroughputModel())
         return self._with(spec, accelerator, model.completed(units))
+
+    def within(self, models_max: int) -> "Knowledge":
+        """Without what was seen least. Every namespace's best come first, then everybody's second: no tenant can push
+        out what others learned.
+        """
+        if len(self.models) <= models_max:
+            return self
+        ranks: Counter[str] = Counter()
+        ranked: list[tuple[int, tuple[str, str]]] = []
+        for key, _ in sorted(self.models.items(), key=lambda pair: (-pair[1].weight, pair[0])):
+            namespace, slash, _ = key[0].partition("/")
+            namespace = namespace if slash else ""
+            ranks[namespace] += 1
+            ranked.append((ranks[namespace], key))
+        ranked.sort(key=lambda each: each[0])
+        return Knowledge({key: self.models[key] for _, key in ranked[:models_max]})
 
     def curve_for(self, spec: JobSpec, accelerator: str | None = None) -> SpeedupCurve:
         """What to expect of a job before it has run; linear where its category is new."""

@@ -122,6 +122,19 @@ def test_who_floods_an_object_is_cut_off_and_others_are_not():
     run(scene())
 
 
+def test_an_object_that_may_be_told_of_as_often_as_any_other_is_forgotten():
+    async def scene() -> None:
+        clock = SteppedClock()
+        async with peer_client(replies(status(500, "InternalError"))) as (_, api):
+            recorder = Recorder(api, clock=clock)
+            for number in range(100):
+                assert all(recorder.record(about(number), reason="R", message="m") for _ in range(3))
+                clock.advance(REFILL_S)
+            assert len(recorder._buckets) < 10
+
+    run(scene())
+
+
 def test_the_line_is_bounded_and_the_oldest_go_first():
     async def scene() -> None:
         async with peer_client(replies(status(500, "InternalError"))) as (_, api):

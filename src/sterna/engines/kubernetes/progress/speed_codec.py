@@ -1,16 +1,14 @@
 """What was learned of how fast jobs train, as the data of a ConfigMap, and when that is worth a write. Pure."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from sterna.engines.kubernetes.apiserver.configmap_document import data_of, document_of, unreadable
 from sterna.engines.kubernetes.process.settings import KNOWLEDGE
-from sterna.model.learning import Knowledge, Seen, ThroughputModel
+from sterna.model.learning import MODELS_MAX, Knowledge, Seen, ThroughputModel
 
 _KEY = "knowledge.json"
-_MODELS_MAX = 4000  # what was seen least is left out
 _GREW = 1.25  # a model is written again once so many times as much was seen
 
 Key = tuple[str, str]  # category, accelerator
@@ -18,22 +16,8 @@ Key = tuple[str, str]  # category, accelerator
 
 def knowledge_data(knowledge: Knowledge) -> dict[str, str]:
     """Equal knowledge gives equal data."""
-    most = sorted(knowledge.models.items(), key=lambda pair: (-_weight(pair[1]), pair[0]))
-    if len(most) > _MODELS_MAX:
-        most = _fairly(most)[:_MODELS_MAX]
-    return data_of(_KEY, {"models": [_model_body(key, model) for key, model in sorted(most)]})
-
-
-def _fairly(models: list[tuple[Key, ThroughputModel]]) -> list[tuple[Key, ThroughputModel]]:
-    """Every namespace's best first, then everybody's second: no tenant can push out what others learned."""
-    ranks: Counter[str] = Counter()
-    ranked: list[tuple[int, tuple[Key, ThroughputModel]]] = []
-    for pair in models:
-        namespace, slash, _ = pair[0][0].partition("/")
-        namespace = namespace if slash else ""
-        ranks[namespace] += 1
-        ranked.append((ranks[namespace], pair))
-    return [pair for _, pair in sorted(ranked, key=lambda each: each[0])]
+    models = knowledge.within(MODELS_MAX).models
+    return data_of(_KEY, {"models": [_model_body(key, model) for key, model in sorted(models.items())]})
 
 
 def knowledge_of(data: Mapping[str, str] | None) -> Knowledge:
@@ -52,10 +36,6 @@ def is_worth_keeping(model: ThroughputModel, kept: ThroughputModel | None) -> bo
         return True
     known = {seen.workers: seen.epochs for seen in kept.seen}
     return any(seen.epochs >= _GREW * known.get(seen.workers, 0) + 1 for seen in model.seen)
-
-
-def _weight(model: ThroughputModel) -> int:
-    return model.finished + sum(seen.epochs for seen in model.seen)
 
 
 def _model_body(key: Key, model: ThroughputModel) -> dict[str, Any]:

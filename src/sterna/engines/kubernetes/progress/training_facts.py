@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from weakref import WeakValueDictionary
 
 from sterna.engines.counters import settled
 from sterna.engines.kubernetes.progress.job_reports import SILENT_S, Told
@@ -21,7 +22,7 @@ from sterna.model.growth import Growth
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, JobSpec, ProgressPoint
 from sterna.model.judging import Judge, Judged
-from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN, Knowledge, ThroughputModel, learns_within
+from sterna.model.learning import MODELS_MAX, UNIT_S_MAX, UNIT_S_MIN, Knowledge, ThroughputModel, learns_within
 from sterna.model.lifecycle import Phase
 from sterna.model.resources import Resources
 from sterna.model.workload import Workload
@@ -30,6 +31,7 @@ from sterna.protocol.reports import Usage
 log = logging.getLogger(__name__)
 
 JUDGE = "sterna.dev/judge"  # annotation of a job: options of its judge, name=value with commas between them
+_MODELS_HELD = 2 * MODELS_MAX  # then half of them go, which is seldom
 _TENTHS = 10
 
 AcceleratorOf = Callable[[NodeId], str]
@@ -48,7 +50,8 @@ class Lessons:
         self._accelerator_of = accelerator_of
         self._unread: set[str] = set()  # jobs that are still judged by the options of before
         self._loads: dict[NodeId, tuple[float, Resources]] = {}
-        self._curves: dict[tuple[str, str | None, int], SpeedupCurve] = {}
+        # For as long as some job has it: a category is a job's name, unless its owner gave it another one
+        self._curves: WeakValueDictionary[tuple[str, str | None, int], SpeedupCurve] = WeakValueDictionary()
 
     def begin(self, kept: Knowledge) -> None:
         """What was written down before is where learning begins."""
@@ -132,9 +135,10 @@ class Lessons:
             return model.curve(spec.workers_max)
         spec = self.learned_as(spec)
         key = (spec.category, spec.accelerator, spec.workers_max)
-        if key not in self._curves:
-            self._curves[key] = self.knowledge.curve_for(spec)
-        return self._curves[key]
+        curve = self._curves.get(key)
+        if curve is None:
+            curve = self._curves[key] = self.knowledge.curve_for(spec)
+        return curve
 
     def _units_left(self, view: JobView, spec: JobSpec, told: Told | None) -> float | None:
         """As the program says, else as its manifest does, else as jobs like it took. None: nobody knows."""
@@ -199,10 +203,11 @@ class Lessons:
             self._know(spec.category, accelerator, self.knowledge.learn(spec, accelerator, points))
 
     def _know(self, category: str, accelerator: str, knowledge: Knowledge) -> None:
-        self.knowledge = knowledge
+        self.knowledge = knowledge if len(knowledge.models) <= _MODELS_HELD else knowledge.within(MODELS_MAX)
         key = (category, accelerator)
         if is_worth_keeping(knowledge.models[key], self.kept.models.get(key)):
-            self._curves = {known: curve for known, curve in self._curves.items() if known[0] != category}
+            for known in [known for known in self._curves if known[0] == category]:
+                self._curves.pop(known, None)
             self.on_learned(category)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple, Never
 
 from sterna.engines.kubernetes.apiserver.client.backoff import Backoff
@@ -97,6 +98,9 @@ class _Waiting:
 class _Bucket:
     left: float
     as_of_s: float
+
+    def left_at(self, now_s: float) -> float:
+        return min(BURST, self.left + (now_s - self.as_of_s) / REFILL_S)
 
 
 class Recorder:
@@ -260,16 +264,17 @@ class Recorder:
 
     def _has_room(self, uid: str) -> bool:
         now_s = self._clock.mono()
-        bucket = self._buckets.pop(uid, None) or _Bucket(BURST, now_s)
-        bucket.left = min(BURST, bucket.left + (now_s - bucket.as_of_s) / REFILL_S)
-        bucket.as_of_s = now_s
-        self._buckets[uid] = bucket
-        if len(self._buckets) > REMEMBERED_MAX:
-            self._buckets.popitem(last=False)
-        if bucket.left < 1.0:
-            return False
-        bucket.left -= 1.0
-        return True
+        known = self._buckets.pop(uid, None)
+        left = BURST if known is None else known.left_at(now_s)
+        self._buckets[uid] = _Bucket(left - 1.0 if left >= 1.0 else left, now_s)
+        self._forget_the_full(now_s)
+        return left >= 1.0
+
+    def _forget_the_full(self, now_s: float) -> None:
+        """A full one says no more than none, and most objects are told of a few times and then never again."""
+        for uid, bucket in [*islice(self._buckets.items(), 2)]:  # so it shrinks as fast as it grows, and faster
+            if bucket.left_at(now_s) >= BURST or len(self._buckets) > REMEMBERED_MAX:
+                del self._buckets[uid]
 
 
 def _numbered(known: _Known) -> Body:

@@ -307,6 +307,7 @@ class Life:
                 await self._warden.forget(state.id)
 
     def _dropped(self, job: LocalJob) -> None:
+        self.reporting.forget(job.row.uid)
         if self._hands is not None:
             self._send(self._hands.release(job))
 

@@ -36,7 +36,7 @@ class Reporting:
     def __init__(self, book: Book) -> None:
         self.instance = uuid.uuid4().hex  # another one after every start
         self._book = book
-        self._last_seq: dict[tuple[str, str], int] = {}  # by uid of the job and name of the sender
+        self._last_seq: dict[str, dict[str, int]] = {}  # by uid of the job, then by name of the sender
         self._refusals = Refusals()
 
     async def answer(self, batch: Batch) -> Answer:
@@ -56,11 +56,11 @@ class Reporting:
             job = self._job_of(report)
             if job is None or (only_here and not is_on(job, batch.node)):
                 continue
-            sender = (job.row.uid, report.pod)
-            if report.seq and report.seq <= self._last_seq.get(sender, 0):
+            known = self._last_seq.get(job.row.uid, {})
+            if report.seq and report.seq <= known.get(report.pod, 0):
                 continue
             if report.seq:  # else a monitor measured it, and the engine measures its own processes itself
-                self._last_seq[sender] = report.seq
+                self._last_seq.setdefault(job.row.uid, known)[report.pod] = report.seq
                 try:
                     self._note(job, report)
                 except Exception as error:  # the boundary of one report: its neighbours' must arrive
@@ -75,9 +75,12 @@ class Reporting:
             if job is not None and (not only_here or is_on(job, batch.node)):
                 message = f"its output is not searched for values: {evaluations.LOG_PATTERN}: {why}"
                 self._book.event("LogPatternRefused", message, job=job.row.id, warning=True)
-        if count:
-            self._forget_the_gone()
         return Taken(count, tuple(refused))
+
+    def forget(self, uid: str) -> None:
+        """This job is gone."""
+        self._last_seq.pop(uid, None)
+        self._refusals.forget(uid)
 
     def _tell_of(self, refusal: Refusal, *, on: str | None) -> None:
         """The job that it was to be about, if there is one. `on`: and if it is on this node."""
@@ -145,13 +148,6 @@ class Reporting:
     def _job_of(self, report: Report) -> LocalJob | None:
         job = job_of_pod(self._book, report.pod)
         return None if job is None or (report.job_uid and report.job_uid != job.row.uid) else job
-
-    def _forget_the_gone(self) -> None:
-        if len(self._last_seq) > 2 * sum(len(job.processes) + 1 for job in self._book.jobs.values()) + 64:
-            present = {job.row.uid for job in self._book.jobs.values()}
-            for uid in {uid for uid, _ in self._last_seq} - present:
-                self._refusals.forget(uid)
-            self._last_seq = {sender: seq for sender, seq in self._last_seq.items() if sender[0] in present}
 
 
 def seat_name(job: LocalJob, row: WorkerRow) -> str:

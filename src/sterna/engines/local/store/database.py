@@ -22,6 +22,7 @@ from sterna.model.learning import Knowledge, Seen, ThroughputModel
 from sterna.model.target import PolicyMemory
 
 EVENTS_MAX = 20_000  # older ones are forgotten
+CACHE_KIB = 1024  # of pages: what is asked all the time is in memory as it is (`book.py`)
 _RETRY_S = 2.0
 _OUTSIDE_STATE = frozenset({"uid", "id", "submitted_s", "phase", "finished_s", "manifest", "cwd"})
 _STATE_FIELDS = tuple(field.name for field in fields(JobRow) if field.name not in _OUTSIDE_STATE)
@@ -130,7 +131,7 @@ class Store:
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = FULL")
         run("PRAGMA foreign_keys = ON")
-        run("PRAGMA cache_size = -4096")
+        run(f"PRAGMA cache_size = -{CACHE_KIB}")
         if (found := run("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(str(found))
         schema.prepare(self._connection, name=str(path))
@@ -234,8 +235,8 @@ class Transaction:
                     [*key, json.dumps([list(entry) for entry in model.seen]), model.finished, model.finished_units],
                 )
 
-    def forget_learned(self, category: str) -> None:
-        self._run("DELETE FROM learned WHERE category = ?", [category])
+    def forget_learned(self, category: str, accelerator: str) -> None:
+        self._run("DELETE FROM learned WHERE category = ? AND accelerator = ?", [category, accelerator])
 
     def memory(self, memory: PolicyMemory) -> None:
         self._meta("memory", to_text(memory))

@@ -18,13 +18,14 @@ from sterna.engines.local.store.rows import ChangeRow, EventRow, JobRow, WorkerR
 from sterna.model.conditions import ConditionType, Status, said, with_condition
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Disruption, Job, JobSpec
-from sterna.model.learning import Knowledge
+from sterna.model.learning import MODELS_MAX, Knowledge
 from sterna.model.resources import Resources
 from sterna.model.target import PolicyMemory
 from sterna.model.workload import Workload
 from sterna.protocol import Phase as Said
 from sterna.protocol import Status as WorkerStatus
 
+_MODELS_HELD = 2 * MODELS_MAX  # then half of them go, which is seldom
 _EXITED_KEPT = 64  # rows of ended processes that a job keeps; older ones are dropped
 
 
@@ -135,7 +136,7 @@ class Book:
         self._gone_jobs: list[str] = []
         self._gone_workers: list[str] = []
         self._learned: set[tuple[str, str]] = set()
-        self._unlearned: list[str] = []
+        self._unlearned: list[tuple[str, str]] = []
         self._memory_changed = False
         self._soft: set[JobId] = set()
 
@@ -284,12 +285,17 @@ class Book:
     def learn(self, knowledge: Knowledge, key: tuple[str, str]) -> None:
         self.knowledge = knowledge
         self._learned.add(key)
+        if len(knowledge.models) > _MODELS_HELD:
+            self._know_only(knowledge.within(MODELS_MAX))
 
     def unlearn(self, category: str) -> None:
         models = {key: model for key, model in self.knowledge.models.items() if key[0] != category}
         if len(models) != len(self.knowledge.models):
-            self.knowledge = Knowledge(models)
-            self._unlearned.append(category)
+            self._know_only(Knowledge(models))
+
+    def _know_only(self, knowledge: Knowledge) -> None:
+        self._unlearned += self.knowledge.models.keys() - knowledge.models.keys()
+        self.knowledge = knowledge
 
     def _note(self, job: LocalJob) -> None:
         if job.row.assigned or job.live:
@@ -321,9 +327,9 @@ class Book:
                 write.change(change)
             for event in self._events:
                 write.event(event)
+            for key in self._unlearned:  # first: some may have been learned anew since
+                write.forget_learned(*key)
             write.learned(self.knowledge, sorted(self._learned))
-            for category in self._unlearned:
-                write.forget_learned(category)
             if self._memory_changed:
                 write.memory(self.memory)
             write.latest(self.timeline.now())
