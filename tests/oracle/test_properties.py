@@ -91,6 +91,19 @@ def test_nobody_waits_whom_the_oracle_can_seat(case, batch):
     assert not wrong, "\n".join(wrong[:20])
 
 
+@pytest.mark.parametrize(
+    ("seed", "variant"),
+    [
+        pytest.param(
+            11869, "elastic-srsf", id="who waited without hope took back the cut of another, in every other cycle"
+        )
+    ],
+)
+def test_a_world_that_once_failed(seed, variant):
+    chosen = policy(*next(case for case in VARIANTS if names(case) == variant))
+    assert _wrong_in(chosen, RULES.get(variant, MINIMUMS_FIRST), seed) == []
+
+
 def placement_for(chosen: Policy, seed: int) -> str:
     own = seed % 2 == 0 or chosen.entry.placement == "dragon"
     return chosen.placement if own else PLACEMENTS[seed // 2 % len(PLACEMENTS)]

@@ -73,11 +73,12 @@ class _Repair:
     def done(self, verdicts: dict[JobId, Because]) -> tuple[Target, Layout]:
         for number in range(max(PASSES_MIN, JOBS_LOOKED_AT_MAX // len(self._view.jobs))):
             least = self._help() if stranded(self._target, self._layout) else None
-            gone = self._leave_out(least if number else None)
+            standing = self._leave_out()
+            gone = standing | self._leave_out_hopeless(least) if number and standing and least else standing
             short = short_of_grant(self._playing, self._target, self._layout)
             if not gone and not short:
                 break
-            if not self._beside.isdisjoint(gone):  # others were cut short beside somebody who is gone now
+            if not self._beside.isdisjoint(standing):  # others were cut short beside somebody who is gone now
                 self._playing, self._granted = narrowed(self._view, self._left_out.keys(), {}), {}
                 self._beside.clear()
             for job_id in short:
@@ -178,21 +179,26 @@ class _Repair:
         self._target = replace(target, grants=grants)
         self._layout = self._place(regrown(self._view, self._target, layout.workers), self._target)
 
-    def _leave_out(self, least: LeastSeats | None) -> set[JobId]:
-        """Who is left out from now on: those without a seat and, with `least`, who waits and has no hope of one."""
+    def _leave_out(self) -> set[JobId]:
+        """Those who were granted workers and have no seat: they are left out from now on."""
         target, layout, jobs = self._target, self._layout, self._playing.by_id
-        gone: set[JobId] = set()
-        for job_id in stranded(target, layout):
+        standing = stranded(target, layout)
+        for job_id in standing:
             spec = jobs[job_id].spec
             because = layout.becauses.get(job_id) or target.because_of(job_id)
             self._left_out[job_id] = because
             self._refused.setdefault(_kind(spec), (least_size(spec, target.grants[job_id]), because))
-            gone.add(job_id)
-        if gone and least is not None:
-            for job_id, because in self._hopeless(least):
-                self._left_out[job_id] = because
-                gone.add(job_id)
-        return gone
+        return set(standing)
+
+    def _leave_out_hopeless(self, least: LeastSeats) -> set[JobId]:
+        """And with them those who wait for a grant that would be of no use to them.
+
+        Nobody's cut is taken back for that: they hold nothing, and a job that runs is not left out in this way, so who
+        runs and who waits would change places in every cycle.
+        """
+        hopeless = dict(self._hopeless(least))
+        self._left_out.update(hopeless)
+        return set(hopeless)
 
     def _hopeless(self, least: LeastSeats) -> Iterator[tuple[JobId, Because]]:
         """Waiting jobs that ask for no less than one that found no seat, or for more than there could ever be."""
