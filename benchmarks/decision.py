@@ -23,8 +23,8 @@ from sterna.model.columns import Columns, KeptColumns
 from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec, Worker
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Cluster, Node, cards
+from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot

@@ -9,8 +9,8 @@ import random
 from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import FixedRole, Job, JobSpec, Role, Worker
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Effect, Guest, GuestKind, Node, Taint, Toleration, cards
+from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, PolicyMemory, Target

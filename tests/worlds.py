@@ -6,8 +6,8 @@ from typing import Any
 from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import FixedRole, Job, JobSpec, Role, Worker
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Guest, Node, cards
+from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory

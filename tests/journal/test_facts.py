@@ -8,7 +8,7 @@ from sterna.model.events import JobMigrated, JobPreempted, JobResized, JobStarte
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.layout import Layout
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Decision, Grow, Shrink, Step
 from sterna.model.target import PolicyMemory, Target
 from sterna.model.why import NEXT_IN_ORDER, NO_ROOM, SPARE_ROOM, Because, Why

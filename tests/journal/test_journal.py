@@ -14,7 +14,7 @@ from sterna.journal.replay import read_journal, replay
 from sterna.model.errors import InvalidRequest, InvariantBroken
 from sterna.model.events import JobFinished, NodeLost
 from sterna.model.ids import JobId, NodeId
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Action, Decision, Held, Outcome
 from sterna.model.snapshot import Snapshot
 from sterna.placement.packed import packed

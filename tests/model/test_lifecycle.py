@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from sterna.model.errors import InvariantBroken
-from sterna.model.lifecycle import FINISHED, TRANSITIONS, Phase, Trigger, after
+from sterna.model.phases import FINISHED, TRANSITIONS, Phase, Trigger, after
 
 
 def reachable(start: Phase) -> set[Phase]:

@@ -8,7 +8,7 @@ changed nothing.
 from dataclasses import dataclass, field
 
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
 from sterna.planner.decide import Placing, Settings, Sizing, decide

@@ -13,8 +13,8 @@ from dataclasses import replace
 from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import FixedRole, Job, JobSpec, Role, Worker
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
+from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
 from sterna.placement.strategies import PLACEMENTS, placement

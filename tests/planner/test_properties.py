@@ -8,7 +8,7 @@ from tests.random_worlds import changed, churned, random_world, shares_by_card, 
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Decision, Grow, Shrink
 from sterna.model.snapshot import Snapshot
 from sterna.placement.strategies import placement

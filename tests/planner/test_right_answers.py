@@ -18,8 +18,8 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.feasibility import never_fits
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Device, Node
+from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot

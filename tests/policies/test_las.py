@@ -11,7 +11,7 @@ from tests.worlds import cluster, job
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.target import PolicyMemory
 from sterna.model.why import Why
 from sterna.policies.las import Demote, LasOptions, Order, Service, least_attained_service

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.worlds import cluster, job
 
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.policies.registry import ENTRIES, policy
 from sterna.policies.sharing import price
 

@@ -10,7 +10,7 @@ from tests.worlds import cluster, job
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.resources import Currency
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant

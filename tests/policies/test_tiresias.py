@@ -12,7 +12,7 @@ from tests.worlds import cluster, job
 
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.target import PolicyMemory, Target
 from sterna.model.why import Why
 from sterna.policies.options import parse_options

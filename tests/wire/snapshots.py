@@ -8,8 +8,8 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
-from sterna.model.lifecycle import FINISHED, Phase
 from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
+from sterna.model.phases import FINISHED, Phase
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory

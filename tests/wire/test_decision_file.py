@@ -18,7 +18,7 @@ from sterna.model.events import (
 )
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Grow, Held, Outcome
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import KEPT, NO_ROOM, SPARE_ROOM, Because, Why

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sterna.model.errors import InvalidRequest, InvariantBroken
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.target import PolicyMemory
 from sterna.wire.problems import InvalidDocument

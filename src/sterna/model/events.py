@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.why import Because
 
 Workers = tuple[Worker, ...]

@@ -13,8 +13,8 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
-from sterna.model.lifecycle import FINISHED, Phase
 from sterna.model.nodes import Toleration
+from sterna.model.phases import FINISHED, Phase
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
 
 

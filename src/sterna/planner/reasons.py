@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sterna.model.feasibility import asks, never_fits_on
 from sterna.model.jobs import Job, JobSpec
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because, Why

@@ -13,7 +13,7 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.wire.fields import Amount, Count, Moment, Name, Number, Positive, WholeNumber
 from sterna.wire.node_shape import ResourcesBody, TolerationBody
 from sterna.wire.problems import Body

@@ -15,7 +15,7 @@ from sterna.engines.kubernetes.status.standing import Progress, Seat, Standing
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.learning import MODELS_MAX, Knowledge, ThroughputModel
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.protocol.reports import Batch, Refusal, Report
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import MemoryCluster, memory_api

@@ -7,7 +7,7 @@ from sterna.engines.local.reconcile.gang import Gang, Process
 from sterna.engines.local.store.rows import Exit, ExitKind, JobRow, WorkerRow, WorkerState
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.workload import Contract, Program, RestartPolicy, RoleTemplate, RunPolicy, Success, Workload
 from sterna.protocol import Phase as Said

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.reconcile.process_ends import Abandon, Finish, Restart, exit_kind, verdict
+from sterna.engines.local.reconcile.process_ends import Abandon, Restart, exit_kind, verdict
 from sterna.engines.local.store.rows import ExitKind, WorkerState
-from sterna.engines.retrying import back_off_s
+from sterna.lifecycle.outcome import Finish
+from sterna.lifecycle.retry import back_off_s
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success
 from sterna.protocol import Phase as Said
 from tests.engines.local.gangs import gang, place, process, status, workload
@@ -199,7 +200,11 @@ def test_back_off(failures, limit, since_s, outcome):
     )
     found = verdict(look)
     assert isinstance(found, Restart | Finish)
-    assert (found.after_s if isinstance(found, Restart) else found.reason) == outcome
+    if isinstance(found, Restart):
+        assert found.counted is not None
+        assert found.counted.after_s == outcome
+    else:
+        assert found.reason == outcome
 
 
 def test_back_off_grows_to_its_bound():
@@ -219,13 +224,25 @@ def test_a_standby_that_fails_does_not_touch_the_gang_that_trains():
     assert isinstance(verdict(look), Abandon)
 
 
-def test_a_job_that_was_active_for_too_long_fails():
+@pytest.mark.parametrize(
+    "since",
+    [
+        pytest.param({"first_started_s": 1.0, "active_s": 10.0}, id="since it was resumed"),
+        pytest.param({"first_started_s": 10.0}, id="in a row of an older version, since its first start"),
+    ],
+)
+def test_a_job_that_was_active_for_too_long_fails(since):
     of = workload(policy=RunPolicy(active_deadline_s=60))
-    look: dict[str, Any] = {"holds": (place(0),), "of": of, "first_started_s": 10.0}
+    look: dict[str, Any] = {"holds": (place(0),), "of": of, **since}
     assert verdict(gang(process(0), now_s=69.0, **look)) is None
     found = verdict(gang(process(0), now_s=70.0, **look))
     assert isinstance(found, Finish)
     assert found.reason == "DeadlineExceeded"
+
+
+def test_a_suspended_job_is_not_active_however_long_ago_it_started():
+    of = workload(policy=RunPolicy(active_deadline_s=60))
+    assert verdict(gang(of=of, suspended=True, first_started_s=10.0, now_s=1000.0)) is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from sterna.engines.local.reconcile.row_moves import (
 )
 from sterna.engines.local.store.rows import ExitKind, WorkerState
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RunPolicy
 from sterna.protocol import Phase as Said
 from tests.engines.local.gangs import gang, place, process, workload

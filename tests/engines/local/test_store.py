@@ -30,7 +30,7 @@ from sterna.model.errors import EngineUnavailable, InvalidRequest
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import ProgressPoint, Role
 from sterna.model.learning import Knowledge, ThroughputModel
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.target import PolicyMemory
 from tests.engines.local.gangs import place
 

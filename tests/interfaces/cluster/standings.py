@@ -5,7 +5,7 @@ import time
 from sterna.engines.kubernetes.status.standing import Past, Progress, Seat, Standing
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 
 NOW_S = time.time()
 

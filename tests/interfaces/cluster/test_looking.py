@@ -6,7 +6,7 @@ import yaml
 
 from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, NODES
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from tests.interfaces.cluster.manifests import elastic
 from tests.interfaces.cluster.standings import running
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from sterna.lifecycle.gang_roles import TAKES_PART
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, Workload
-
-TAKES_PART = (Role.MASTER, Role.CHIEF, Role.WORKER)  # in the collective, and in this order: rank 0 is the leader's
 
 
 class Member(NamedTuple):

@@ -5,8 +5,9 @@ RANK and WORLD_SIZE are not here: the agents agree on them and tell the processe
 
 from collections.abc import Sequence
 
-from sterna.engines.contracts.members import TAKES_PART, Member, leader
+from sterna.engines.contracts.members import Member, leader
 from sterna.engines.contracts.naming import worker_name
+from sterna.lifecycle.gang_roles import TAKES_PART
 from sterna.model.jobs import Role
 from sterna.model.workload import Workload
 

@@ -19,8 +19,8 @@ from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec, ProgressPoint, Worker
 from sterna.model.learning import Knowledge
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Cluster, Guest, GuestKind, Node
+from sterna.model.phases import Phase
 from sterna.model.plan import Action, Decision, Held, Outcome, Shrink
 from sterna.model.resources import NOTHING, Resources
 from sterna.model.snapshot import Snapshot

@@ -8,7 +8,7 @@ from sterna.interfaces.reference.blocks import filled, table
 from sterna.interfaces.reference.commands import commands_page
 from sterna.interfaces.reports.policies import policy_facts
 from sterna.interfaces.reports.rebalancers import common_facts, rebalancer_facts
-from sterna.model.lifecycle import FINISHED, TRANSITIONS, Phase
+from sterna.model.phases import FINISHED, TRANSITIONS, Phase
 from sterna.model.why import Because, Why
 from sterna.placement.rebalancers.registry import REBALANCERS
 from sterna.policies.registry import ENTRIES, PolicyEntry

@@ -12,8 +12,8 @@ from sterna.model.growth import Category
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, Role, Worker
 from sterna.model.layout import Layout
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Node
+from sterna.model.phases import Phase
 from sterna.model.snapshot import Snapshot
 from sterna.placement.frame import Frame, frame_of
 from sterna.placement.room import Demand, Room

@@ -7,8 +7,8 @@ from sterna.engines.kubernetes.status.standing import Change
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec, Role, Worker
 from sterna.model.layout import Layout
-from sterna.model.lifecycle import Phase
 from sterna.model.nodes import Node
+from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target

@@ -17,7 +17,7 @@ from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, JobSpec, ProgressPoint
 from sterna.model.judging import Judge, Judged
 from sterna.model.learning import Knowledge, ThroughputModel
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract
 from sterna.protocol.reports import Report, Usage
 from tests.engines.kubernetes.reconcile.world import World, workers, workload

@@ -5,7 +5,7 @@ import pytest
 from sterna.engines.kubernetes.reconcile.intentions import grown, shrunk
 from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Grow, Shrink
 from sterna.model.why import Because, Why
 from sterna.model.workload import Contract

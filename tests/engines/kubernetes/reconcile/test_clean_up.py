@@ -4,7 +4,7 @@ import pytest
 
 from sterna.engines.kubernetes.reconcile.effects import CreatePod, CreateService
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import CleanUp, Contract, RunPolicy
 from tests.engines.kubernetes.reconcile.world import PS, World, workers, workload
 

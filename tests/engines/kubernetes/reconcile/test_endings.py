@@ -4,7 +4,7 @@ import pytest
 
 from sterna.engines.kubernetes.reconcile.effects import CreatePod
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success
 from sterna.protocol import CommittedCheckpoint, Status
 from sterna.protocol import Phase as Said

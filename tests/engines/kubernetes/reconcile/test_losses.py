@@ -4,9 +4,9 @@ import pytest
 
 from sterna.engines.kubernetes.reconcile.effects import CreatePod, DeletePod
 from sterna.engines.kubernetes.reconcile.job_view import NodeFacts
-from sterna.engines.retrying import BACK_OFF_MAX_S
+from sterna.lifecycle.retry import BACK_OFF_MAX_S
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RunPolicy
 from tests.engines.kubernetes.reconcile.world import GRACE_S, PS, World, at, workers, workload
 

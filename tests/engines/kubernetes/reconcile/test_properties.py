@@ -18,7 +18,7 @@ from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success, Workload
 from sterna.protocol import Phase as Said
 from sterna.protocol import Status

@@ -6,7 +6,7 @@ from sterna.engines.kubernetes.reconcile.effects import CreatePod
 from sterna.engines.kubernetes.reconcile.job_seats import seats_for
 from sterna.engines.kubernetes.status.standing import Seat, Standing
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract
 from tests.engines.kubernetes.reconcile.world import PS, World, at, workers, workload
 

@@ -14,7 +14,7 @@ from sterna.engines.kubernetes.status.status_reading import status_read
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.sampled_from(["n1", "node-2.rack.example", "GPU-7f3", "a", "resize"])

@@ -7,7 +7,7 @@ import pytest
 from sterna.engines.kubernetes.reconcile.effects import CreatePod, DeletePod
 from sterna.engines.kubernetes.reconcile.job_view import Options
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.why import Because, Why
 from sterna.model.workload import Contract, RunPolicy
 from tests.engines.kubernetes.reconcile.world import PS, World, at, template, workers, workload

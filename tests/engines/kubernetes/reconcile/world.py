@@ -34,7 +34,7 @@ from sterna.engines.kubernetes.status.status_reading import status_read
 from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Grow, Shrink
 from sterna.model.resources import Resources
 from sterna.model.why import Because, Why

@@ -10,16 +10,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sterna.engines.contracts import Member, addresses_of, environment_of, place_in_world
-from sterna.engines.contracts.members import TAKES_PART
 from sterna.engines.contracts.naming import labels_of, port_name, port_of, worker_name
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.bodies.mpi_hosts import NUDGE, config_mount, config_volume, digest_of, has_config
 from sterna.engines.kubernetes.bodies.service_body import host_of, owner_reference
 from sterna.engines.kubernetes.process.settings import Binding
-from sterna.engines.kubernetes.reconcile.job_seats import Place, size_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView, MonitorAt, Options
 from sterna.engines.kubernetes.reconcile.observed_pods import DEVICES, INCARNATION, MAIN_CONTAINERS
 from sterna.engines.kubernetes.status.standing import Seat, Standing
+from sterna.lifecycle.gang_roles import TAKES_PART, Place, size_of
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, RestartPolicy, Workload
 from sterna.protocol import environment as names

@@ -2,8 +2,8 @@
 
 from sterna.engines.contracts.naming import labels_of, port_name, port_of, worker_name
 from sterna.engines.kubernetes.apiserver.objects import Body
-from sterna.engines.kubernetes.reconcile.job_seats import Place
 from sterna.engines.kubernetes.reconcile.job_view import JobView
+from sterna.lifecycle.gang_roles import Place
 from sterna.model.jobs import Role
 from sterna.model.workload import Workload
 

@@ -13,8 +13,8 @@ from sterna.engines.kubernetes.console.records import NOT_LOOKED_AT, Record, job
 from sterna.engines.kubernetes.console.room import Room
 from sterna.engines.kubernetes.process.settings import LEASE
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen
-from sterna.engines.remedies import SOONER, shortage
-from sterna.model.lifecycle import Phase
+from sterna.lifecycle.remedies import SOONER, shortage
+from sterna.model.phases import Phase
 from sterna.model.why import Because, Why
 
 _SKEW_S = 15.0  # the clock of whoever asks need not be the cluster's

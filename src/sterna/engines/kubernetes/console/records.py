@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from sterna.engines.contracts.members import Member, place_in_world
-from sterna.engines.counters import settled
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text
 from sterna.engines.kubernetes.console.finding import FoundJob
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.engines.kubernetes.status.standing import Change, Past, Standing
+from sterna.lifecycle.counters import settled
 from sterna.model.growth import Growth
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.resources import WHOLE_GPU_MILLI, Resources
 
 Record = dict[str, Any]

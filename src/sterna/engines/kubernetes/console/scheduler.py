@@ -30,7 +30,7 @@ from sterna.engines.kubernetes.console.sizes import operations, resized
 from sterna.engines.kubernetes.console.submitting import Submitting
 from sterna.engines.kubernetes.process.settings import NAMESPACE
 from sterna.model.errors import Conflict, InvalidRequest, NotFound
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 
 _WRITES_MAX = 5  # of one edit that others get in the way of
 _HISTORY_SHOWN = 20

@@ -13,7 +13,7 @@ from sterna.engines.kubernetes.world.job_index import status_of
 from sterna.engines.kubernetes.world.world import World
 from sterna.model.ids import JobId
 from sterna.model.layout import Layout
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
 from sterna.placement.moving import Moving

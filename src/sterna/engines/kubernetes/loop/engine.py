@@ -23,7 +23,7 @@ from sterna.engines.kubernetes.world.world import World
 from sterna.model.errors import EngineRefused, EngineUnavailable, InvalidRequest, StaleView, SternaError
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.plan import Action, Decision, Grow, Held, Outcome, Shrink
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory

@@ -22,12 +22,12 @@ from sterna.engines.kubernetes.migrations.migration_status import key_of, phase_
 from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.progress.report_intake import Reporting
 from sterna.engines.kubernetes.reconcile.changes import MIGRATION
-from sterna.engines.kubernetes.reconcile.job_seats import Place
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.standing import Change, Past, Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.node_objects import takes_room
 from sterna.engines.kubernetes.world.world import World
+from sterna.lifecycle.gang_roles import Place
 from sterna.model.errors import EngineUnavailable, InvalidRequest
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker

@@ -8,7 +8,6 @@ is told to its own job, by an event now and then, and costs the others of the ba
 import logging
 from collections.abc import Callable, Mapping
 
-from sterna.engines.contracts.members import TAKES_PART
 from sterna.engines.door.following import followed
 from sterna.engines.door.household import Taken
 from sterna.engines.kubernetes.apiserver.objects import Pod
@@ -16,13 +15,13 @@ from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.progress.job_reports import Speaker
 from sterna.engines.kubernetes.progress.training_facts import growth_of
-from sterna.engines.kubernetes.reconcile.job_seats import size_of
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
 from sterna.engines.refusals import Refusals
+from sterna.lifecycle.gang_roles import TAKES_PART, size_of
 from sterna.model.ids import JobId, NodeId
 from sterna.protocol.reports import Batch, Refusal, Report, reason_of
 

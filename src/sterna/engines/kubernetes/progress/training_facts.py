@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
-from sterna.engines.counters import settled
 from sterna.engines.kubernetes.progress.job_reports import SILENT_S, Told
 from sterna.engines.kubernetes.progress.speed_codec import is_worth_keeping
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.status.standing import Progress, Reported, Standing
+from sterna.lifecycle.counters import settled
+from sterna.lifecycle.work_left import work_left, work_total
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Growth
@@ -23,7 +24,7 @@ from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, JobSpec, ProgressPoint
 from sterna.model.judging import Judge, Judged
 from sterna.model.learning import MODELS_MAX, UNIT_S_MAX, UNIT_S_MIN, Knowledge, ThroughputModel, learns_within
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.workload import Workload
 from sterna.protocol.reports import Usage
@@ -141,21 +142,14 @@ class Lessons:
         return curve
 
     def _units_left(self, view: JobView, spec: JobSpec, told: Told | None) -> float | None:
-        """As the program says, else as its manifest does, else as jobs like it took. None: nobody knows."""
-        done, total, epoch = counts_of(view.standing, told)
+        """Where nothing says how much work there is, a program may still tell how long it will take. None: unknown."""
+        done, said, epoch = counts_of(view.standing, told)
         epochs = None if view.workload is None else view.workload.units_total
-        if total is None and epochs is not None and done and epoch > 0:
-            total = epochs * done / epoch  # a manifest counts epochs, of which some were seen
-        if total is None and not done:
-            total = epochs
-        if total is None:
-            usual = self.knowledge.units_for(self.learned_as(spec))
-            total = usual if usual is not None and done < usual else None  # else it is longer than those before it
-        if total is not None:
-            return max(0.0, total - done)
-        if told is not None and told.remaining_s is not None and told.unit_s is not None:
+        total = work_total(done=done, told=said, epoch=epoch, declared_epochs=epochs)
+        left = work_left(total=total, done=done, usual=self.knowledge.units_for(self.learned_as(spec)))
+        if left is None and told is not None and told.remaining_s is not None and told.unit_s is not None:
             return told.remaining_s / told.unit_s
-        return None
+        return left
 
     # -- what is written down -----------------------------------------------------------------------------------------
 

@@ -7,15 +7,15 @@ not begun anew: it is taken as it is.
 from dataclasses import replace
 
 from sterna.engines.kubernetes.bodies.pod_body import SCHEDULER, keeps_checkpoints
-from sterna.engines.kubernetes.reconcile.job_seats import fixed_places, size_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, seen_of
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Seat, Standing
+from sterna.lifecycle.gang_roles import fixed_places, size_of
 from sterna.model.conditions import ConditionType, ended, is_true
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract, Workload
 
 

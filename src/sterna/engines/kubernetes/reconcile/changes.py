@@ -6,12 +6,12 @@ They follow what happens and never cause it. A job has one at a time; what comes
 from dataclasses import replace
 from typing import Any
 
-from sterna.engines.kubernetes.reconcile.job_seats import first_rank, leader_of, size_of
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Change, Past, Progress, Standing
+from sterna.lifecycle.gang_roles import first_rank, leader_of, size_of
 from sterna.model.jobs import Disruption, Worker
-from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.phases import Phase, Trigger, after
 from sterna.model.workload import Contract
 
 RESIZE, MIGRATION, PREEMPTION, RESTART = "resize", "migration", "preemption", "restart"

@@ -30,14 +30,14 @@ from sterna.engines.kubernetes.reconcile.effects import (
     NudgePod,
     WriteConfigMap,
 )
-from sterna.engines.kubernetes.reconcile.job_seats import Place, is_whole
 from sterna.engines.kubernetes.reconcile.job_view import Options
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, place_of
 from sterna.engines.kubernetes.reconcile.pod_ends import is_spent
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Seat
+from sterna.lifecycle.gang_roles import Place, is_whole
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import CleanUp, Contract, Workload
 
 _STARTS_FIRST = (Role.PS, Role.MASTER, Role.CHIEF, Role.LAUNCHER, Role.WORKER, Role.EVALUATOR)

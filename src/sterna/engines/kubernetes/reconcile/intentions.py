@@ -7,15 +7,16 @@ done = reconcile(view.but(standing), now_s, options)
 from dataclasses import replace
 from typing import Any
 
-from sterna.engines import counters
 from sterna.engines.kubernetes.reconcile import changes
-from sterna.engines.kubernetes.reconcile.job_seats import carriers, seats_for
+from sterna.engines.kubernetes.reconcile.job_seats import seats_for
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.lost_seats import restart_s, without_lost_seats
 from sterna.engines.kubernetes.status.standing import Standing
+from sterna.lifecycle import counters
+from sterna.lifecycle.gang_roles import carriers
 from sterna.model.errors import InvariantBroken
 from sterna.model.jobs import JobSpec, Worker
-from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.phases import Phase, Trigger, after
 from sterna.model.plan import Grow, Shrink
 from sterna.model.why import Because
 from sterna.model.workload import Workload
@@ -117,8 +118,6 @@ def _holding(
     )
     if anew and workers:
         values |= {"incarnation": standing.incarnation + 1, "done": ()}
-    if workers and standing.active_s is None:
-        values["active_s"] = now_s
     return replace(
         standing,
         **values,

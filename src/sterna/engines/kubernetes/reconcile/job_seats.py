@@ -1,18 +1,14 @@
-"""Seats: what a job is to hold, and which of its workers the others cannot do without. Pure functions."""
+"""Seats: what a job is to hold, each with a slot that names its pod. Pure functions."""
 
 import hashlib
 import string
 from collections.abc import Iterable
 
-from sterna.engines.contracts.members import TAKES_PART
 from sterna.engines.kubernetes.status.standing import Seat, Standing
-from sterna.model.jobs import Role, Worker
-from sterna.model.workload import Contract, Workload
+from sterna.model.jobs import Worker
 
 _LETTERS = string.ascii_lowercase
 _SLOT_LENGTH = 5
-
-Place = tuple[Role, int]
 
 
 def seats_for(standing: Standing, workers: Iterable[Worker], *, uid: str, now_s: float) -> tuple[Seat, ...]:
@@ -30,61 +26,6 @@ def seats_for(standing: Standing, workers: Iterable[Worker], *, uid: str, now_s:
             taken.add(seat.slot)
         seats.append(seat)
     return tuple(seats)
-
-
-def size_of(workers: Iterable[Worker]) -> int:
-    return sum(worker.role is Role.WORKER for worker in workers)
-
-
-def carriers(workload: Workload, workers: Iterable[Worker]) -> frozenset[Place]:
-    """Those without whom the others cannot train on: when one of them goes, all begin anew."""
-    match workload.contract:
-        case Contract.RESTART:
-            return frozenset(worker[:2] for worker in workers)
-        case Contract.PARAMETER_SERVER:
-            return frozenset(worker[:2] for worker in workers if worker.role is Role.PS)
-        case Contract.TORCHRUN:
-            first = first_rank(workers)  # it holds the store that all meet at
-            return frozenset() if first is None else frozenset({first[:2]})
-        case Contract.DISCOVERY:
-            return frozenset()
-
-
-def first_rank(workers: Iterable[Worker]) -> Worker | None:
-    """Rank 0. None: nobody takes part."""
-    return min(
-        (worker for worker in workers if worker.role in TAKES_PART),
-        key=lambda worker: (TAKES_PART.index(worker.role), worker.ordinal),
-        default=None,
-    )
-
-
-def leader_of(workload: Workload, workers: Iterable[Worker]) -> Place | None:
-    """Whose success is the job's. None: nobody is there."""
-    places = sorted(worker[:2] for worker in workers)
-    for role in (Role.CHIEF, Role.MASTER, Role.LAUNCHER):
-        if found := [place for place in places if place[0] is role]:
-            return found[0]
-    ordinals = [ordinal for role, ordinal in places if role is Role.WORKER]
-    if not ordinals:
-        return None
-    return Role.WORKER, 0 if workload.contract is Contract.PARAMETER_SERVER else min(ordinals)
-
-
-def is_whole(workload: Workload, workers: Iterable[Worker]) -> bool:
-    """Can a job with these start at all: is every fixed role there, and somebody to do the work?"""
-    held = {worker[:2] for worker in workers}
-    fixed = fixed_places(workload)
-    return fixed <= held and any(role is Role.WORKER for role, _ in held)
-
-
-def fixed_places(workload: Workload) -> frozenset[Place]:
-    return frozenset(
-        (template.role, ordinal)
-        for template in workload.roles
-        if template.role is not Role.WORKER
-        for ordinal in range(template.replicas)
-    )
 
 
 def _slot(seed: str, taken: set[str]) -> str:

@@ -7,12 +7,12 @@ written before anything follows from it.
 from dataclasses import replace
 from typing import NamedTuple
 
-from sterna.engines.kubernetes.reconcile.job_seats import Place, first_rank, size_of
 from sterna.engines.kubernetes.reconcile.observed_pods import End, EndKind, Seen
 from sterna.engines.kubernetes.reconcile.pod_ends import who
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Progress, Standing
+from sterna.lifecycle.gang_roles import Place, first_rank, size_of
 from sterna.model.workload import Contract, RestartPolicy
 from sterna.protocol import Phase as Said
 from sterna.protocol import Status

@@ -7,17 +7,17 @@ and comes back as a whole; a job that lost so many that it is below its minimum 
 from dataclasses import replace
 from typing import NamedTuple
 
-from sterna.engines import counters
 from sterna.engines.kubernetes.reconcile.changes import restart_opened
-from sterna.engines.kubernetes.reconcile.job_seats import carriers, fixed_places, is_whole, size_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.observed_pods import EndKind
 from sterna.engines.kubernetes.reconcile.pod_ends import who
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Seat, Standing
-from sterna.engines.retrying import back_off_s
+from sterna.lifecycle import counters
+from sterna.lifecycle.gang_roles import carriers, fixed_places, is_whole, size_of
+from sterna.lifecycle.retry import back_off_s
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Trigger, after
+from sterna.model.phases import Trigger, after
 from sterna.model.workload import Contract
 
 

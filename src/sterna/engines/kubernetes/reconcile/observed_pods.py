@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from sterna.engines.kubernetes.apiserver.objects import ContainerStatus, Pod, Terminated
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
-from sterna.engines.kubernetes.reconcile.job_seats import Place
 from sterna.engines.kubernetes.reconcile.job_view import JobView
+from sterna.lifecycle.gang_roles import Place
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Worker
 from sterna.model.workload import RestartPolicy, Workload

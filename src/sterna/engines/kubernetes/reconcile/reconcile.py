@@ -26,7 +26,7 @@ from sterna.engines.kubernetes.reconcile.intentions import is_others
 from sterna.engines.kubernetes.reconcile.job_view import JobView, Options
 from sterna.engines.kubernetes.reconcile.last_words import heard
 from sterna.engines.kubernetes.reconcile.lost_seats import seats_left
-from sterna.engines.kubernetes.reconcile.pod_ends import Finish, Restart, deadline_s, left_alone, verdict
+from sterna.engines.kubernetes.reconcile.pod_ends import Restart, left_alone, verdict
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.reconcile.transitions import (
     finished,
@@ -41,7 +41,8 @@ from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, invali
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.status_patch import refused_patch, shown_reason, status_patch
 from sterna.engines.pacing import Happening
-from sterna.model.lifecycle import Phase
+from sterna.lifecycle.outcome import Finish, deadline_s
+from sterna.model.phases import Phase
 from sterna.model.workload import Workload
 
 
@@ -191,7 +192,7 @@ class _Turn:
         if look.standing.finished:
             moments = [self._expires_s(look), next_removal_s(look)]
         else:
-            moments = [deadline_s(look), look.standing.retry_s, next_removal_s(look)]
+            moments = [deadline_s(look.workload, look.standing.active_s), look.standing.retry_s, next_removal_s(look)]
         return min((at_s for at_s in moments if at_s is not None and at_s > self.now_s), default=None)
 
 

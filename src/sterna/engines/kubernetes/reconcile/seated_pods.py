@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from sterna.engines.kubernetes.reconcile.job_seats import Place
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, seen_of
 from sterna.engines.kubernetes.status.standing import Seat, Standing
+from sterna.lifecycle.gang_roles import Place
 from sterna.model.conditions import ConditionType, is_true
 from sterna.model.jobs import Worker
 from sterna.model.workload import Workload

@@ -3,17 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
-from sterna.engines import counters
 from sterna.engines.kubernetes.reconcile import changes
-from sterna.engines.kubernetes.reconcile.job_seats import size_of
-from sterna.engines.kubernetes.reconcile.pod_ends import Finish, Restart
+from sterna.engines.kubernetes.reconcile.pod_ends import Restart
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Past, Standing
-from sterna.engines.retrying import failures_now
+from sterna.lifecycle import counters
+from sterna.lifecycle.gang_roles import size_of
+from sterna.lifecycle.outcome import Finish
 from sterna.model.growth import Category
 from sterna.model.jobs import JobSpec, Worker
-from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.phases import Phase, Trigger, after
 
 
 def finished(look: Look, found: Finish, now_s: float) -> Standing:
@@ -44,9 +44,9 @@ def restarted(look: Look, found: Restart, now_s: float) -> Standing:
         values |= {"incarnation": standing.incarnation + 1, "done": ()}
         if standing.phase is Phase.RUNNING:
             values["phase"] = after(standing.phase, Trigger.RESIZED)
-    if found.counted:
-        failures = failures_now(standing.failures, standing.failed_s, now_s)
-        values |= {"failures": failures, "failed_s": now_s, "retry_s": now_s + found.after_s}
+    if found.counted is not None:
+        failures, after_s = found.counted
+        values |= {"failures": failures, "failed_s": now_s, "retry_s": now_s + after_s}
     return replace(standing, **values)
 
 
@@ -56,16 +56,14 @@ def with_suspension(look: Look, now_s: float) -> Standing:
     if wanted and standing.phase is not Phase.SUSPENDED:
         message = "its owner suspended it"
         standing = changes.closed(standing, changes.FAILED, now_s=now_s, message=message)
-        values = counters.holding(standing, _spec(look), (), now_s, restart_s=0.0, comes_back=False)
         return replace(
             standing,
-            **values | {"waiting_since_s": None, "seat_s": None},
+            **counters.suspended(standing, _spec(look), now_s),
             phase=after(standing.phase, Trigger.SUSPENDED),
             reason="Suspended",
             message=message,
             numbers=(),
             seats=(),
-            active_s=None,
             retry_s=None,
             change=None,
         )

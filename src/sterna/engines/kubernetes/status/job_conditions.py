@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sterna.engines.kubernetes.reconcile import changes
-from sterna.engines.kubernetes.reconcile.job_seats import leader_of, size_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Kinded, Reason, invalid_spec, of_kind
 from sterna.engines.kubernetes.status.standing import Standing
+from sterna.lifecycle.gang_roles import leader_of, size_of
 from sterna.model.conditions import OURS, Conditions, ConditionType, Status, ended, is_true, said, with_condition
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 
 _FOR_CHANGES = {
     ConditionType.RESIZING: changes.RESIZE,

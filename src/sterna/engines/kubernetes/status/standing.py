@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sterna.model.growth import Growth
 from sterna.model.jobs import Disruption, Role, Worker
-from sterna.model.lifecycle import FINISHED, Phase
+from sterna.model.phases import FINISHED, Phase
 
 
 class Seat(NamedTuple):

@@ -16,7 +16,7 @@ from sterna.engines.kubernetes.status.standing import Announcement, Change, Past
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 
 TOLD = ("reason", "message", "numbers")  # keys: why the job is as it is
 DECIDED = "decided"  # key: the same as a decision said it, while `TOLD` tells something more pressing

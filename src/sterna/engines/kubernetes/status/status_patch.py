@@ -11,7 +11,6 @@ from sterna.engines.contracts.naming import labels_of
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.apiserver.timestamps import second_text
 from sterna.engines.kubernetes.reconcile import changes
-from sterna.engines.kubernetes.reconcile.job_seats import size_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView, ReplicaCount
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, Trouble
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
@@ -19,9 +18,10 @@ from sterna.engines.kubernetes.status.job_events import invalid_spec
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.standing_codec import DECIDED, KEYS, TOLD, standing_text
 from sterna.engines.kubernetes.status.status_reading import conditions_text
+from sterna.lifecycle.gang_roles import size_of
 from sterna.model.conditions import Conditions, ended
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.model.workload import CleanUp, RoleTemplate, Workload
 

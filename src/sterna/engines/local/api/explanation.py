@@ -6,9 +6,9 @@ from sterna.engines.local.api.records import Record, moment
 from sterna.engines.local.loop.engine import LocalEngine
 from sterna.engines.local.store.job_book import LocalJob
 from sterna.engines.local.world.node_index import Roster
-from sterna.engines.remedies import SOONER, shortage
+from sterna.lifecycle.remedies import SOONER, shortage
 from sterna.model.jobs import Job
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.resources import NOTHING, Resources
 from sterna.model.why import Because
 from sterna.planner.reasons import Reasons

@@ -4,13 +4,13 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from sterna.engines.counters import settled
 from sterna.engines.local.launch.warden.values import Limits
 from sterna.engines.local.process.home import Home
 from sterna.engines.local.store.job_book import LocalJob
 from sterna.engines.local.store.rows import ChangeRow, Evaluation, EventRow, WorkerRow, WorkerState
 from sterna.engines.local.world.job_value import units_total
 from sterna.engines.local.world.machine_nodes import OfferedNode
+from sterna.lifecycle.counters import settled
 from sterna.model.conditions import Condition
 from sterna.model.jobs import Role, Worker
 from sterna.model.nodes import Node

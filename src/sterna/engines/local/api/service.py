@@ -40,10 +40,11 @@ from sterna.engines.local.store.rows import ChangeKind, JobRow, Stage
 from sterna.engines.local.world.job_value import holding, spec_of
 from sterna.engines.local.world.node_index import measured_by_node, room_taken, workers_by_node
 from sterna.engines.pacing import Happening
+from sterna.lifecycle import counters
 from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
 from sterna.model.ids import JobId, NodeId
-from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.phases import Phase, Trigger, after
 from sterna.model.resources import NOTHING
 from sterna.model.workload import Contract
 
@@ -147,11 +148,9 @@ class LocalScheduler:
     async def suspend(self, job_id: str) -> Record:
         job = self._unfinished(job_id)
         if not job.row.suspended:
-            values = holding(job.row, job.spec, (), self._book.timeline.now(), comes_back=False)
+            values = counters.suspended(job.row, job.spec, self._book.timeline.now())
             phase = after(job.row.phase, Trigger.SUSPENDED)
-            self._book.set_job(
-                job, **{**values, "suspended": True, "phase": phase, "waiting_since_s": None, "warm": False}
-            )
+            self._book.set_job(job, **values, assigned=(), suspended=True, phase=phase, warm=False)
             self._close_change(job, "the job was suspended")
             self._say_suspended(job)
             self._book.commit("suspend")

@@ -8,7 +8,7 @@ where it was to go. The job's open change does.
 from sterna.engines.local.store.job_book import Book
 from sterna.engines.local.store.rows import ChangeKind, ChangeRow
 from sterna.model.layout import Layout
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.snapshot import Snapshot
 from sterna.placement.rebalancing import with_move_finished
 

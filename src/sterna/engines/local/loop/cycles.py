@@ -13,15 +13,15 @@ from sterna.engines.local.launch.warden.values import ProcessState
 from sterna.engines.local.loop.engine import LocalEngine
 from sterna.engines.local.loop.job_runner import Runner
 from sterna.engines.local.loop.rules import Rules
-from sterna.engines.local.reconcile.process_ends import Finish
 from sterna.engines.local.reconcile.row_changes import finish
 from sterna.engines.local.store.decision_journal import DecisionJournal
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.loop import try_cycle
 from sterna.engines.pacing import Happening, Pacer
+from sterna.lifecycle.outcome import Finish
 from sterna.model.errors import EngineUnavailable, InvalidRequest
 from sterna.model.ids import JobId
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.protocol import WakeSocket
 
 log = logging.getLogger(__name__)

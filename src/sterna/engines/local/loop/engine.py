@@ -16,7 +16,7 @@ from sterna.model.conditions import ConditionType
 from sterna.model.considering import ConsideredMove
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, Worker
-from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.phases import Phase, Trigger, after
 from sterna.model.plan import Action, Decision, Grow, Held, Outcome, Shrink
 from sterna.model.resources import NOTHING
 from sterna.model.snapshot import Snapshot

@@ -17,7 +17,7 @@ from sterna.engines.local.world.machine_nodes import NodeChoice, ThisMachine
 from sterna.journal.journal import Shapes
 from sterna.model.errors import SternaError
 from sterna.model.jobs import Disruption, Role
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract, Program, RoleTemplate, Workload
 
 RATE_LIMIT_S = 2.0

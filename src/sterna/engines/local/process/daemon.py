@@ -33,7 +33,7 @@ from sterna.engines.local.world.node_index import Roster
 from sterna.engines.local.world.worker_usage import Meter
 from sterna.engines.pacing import Happening
 from sterna.model.errors import Conflict, EngineUnavailable, NotFound
-from sterna.model.lifecycle import Trigger, after
+from sterna.model.phases import Trigger, after
 from sterna.protocol import WakeSocket
 
 log = logging.getLogger(__name__)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sterna.engines.counters import settled
 from sterna.engines.local.progress import evaluations
 from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
 from sterna.engines.local.store.rows import Progress
 from sterna.engines.local.world.job_value import learning_spec
+from sterna.lifecycle.counters import settled
 from sterna.model.jobs import ProgressPoint, Role
 from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN
 from sterna.protocol import Status

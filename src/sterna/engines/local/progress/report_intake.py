@@ -7,13 +7,13 @@ goes, counts only for jobs whose workers do not tell so in their mailboxes.
 import logging
 import uuid
 
-from sterna.engines.counters import settled
 from sterna.engines.door.household import Taken
 from sterna.engines.local.progress import evaluations
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.store.rows import Progress, WorkerRow
 from sterna.engines.local.world.job_value import learning_spec
 from sterna.engines.refusals import Refusals
+from sterna.lifecycle.counters import settled
 from sterna.model.ids import JobId
 from sterna.model.jobs import ProgressPoint, Role
 from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN

@@ -13,7 +13,7 @@ from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
 from sterna.engines.local.store.rows import ChangeKind, ChangeRow, Stage, WorkerRow
 from sterna.model.considering import ConsideredMove
 from sterna.model.jobs import Disruption, Role, Worker
-from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.phases import Phase, Trigger, after
 from sterna.model.why import Because
 from sterna.protocol import Phase as Said
 

@@ -116,17 +116,6 @@ class Gang:
         trained = self.job.incarnation
         return tuple(process.row.place for process in self.processes if process.row.incarnation == trained)
 
-    def leader(self) -> tuple[Role, int] | None:
-        """Whose success is the job's, as role and ordinal. None: nobody trains."""
-        held = self.members()
-        for role in (Role.CHIEF, Role.MASTER, Role.LAUNCHER):
-            if any(worker.role is role for worker in held):
-                return role, min(worker.ordinal for worker in held if worker.role is role)
-        ordinals = [worker.ordinal for worker in held if worker.role is Role.WORKER]
-        if not ordinals:
-            return None
-        return Role.WORKER, 0 if self.workload.contract is Contract.PARAMETER_SERVER else min(ordinals)
-
 
 def may_be_launched(gang: Gang, process: Process) -> bool:
     """Its turn has come: it is to wait beside others, or nobody is left that it would run beside."""

@@ -7,7 +7,7 @@ from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.world.job_value import holding
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase, Trigger, after
+from sterna.model.phases import Phase, Trigger, after
 
 
 def lose_node(book: Book, job: LocalJob, node: NodeId) -> bool:

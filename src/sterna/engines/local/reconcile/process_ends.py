@@ -1,31 +1,22 @@
 """What the end of a process means: for itself, and for its job. Pure functions.
 
-The success of the leader is the job's (or that of all workers, where the manifest says so), and is looked for before
-failures. A failure is answered by the restart policy of the role: the job fails, or the process comes back, alone
-where the others can train on without it and with its whole gang where they cannot. A process that was lost with its
-node or its warden failed nobody.
+The rules are every engine's (`lifecycle/outcome.py`); here is which processes ended, and who comes back with them: a
+process comes back alone where the others can train on without it, and with its whole gang where they cannot. One that
+was lost with its node or its warden is no failure.
 """
 
 from typing import NamedTuple
 
 from sterna.engines.local.reconcile.gang import Gang, Process
 from sterna.engines.local.store.rows import Exit, ExitKind, WorkerRow
-from sterna.engines.retrying import back_off_s, failures_now, is_tried_again
+from sterna.lifecycle.outcome import Failure, Finish, TryAgain, another_try, final_failure, success, too_late
 from sterna.model.jobs import Role
-from sterna.model.lifecycle import Phase
-from sterna.model.workload import Contract, Success
+from sterna.model.phases import Phase
+from sterna.model.workload import Contract
 from sterna.protocol import Phase as Said
 from sterna.protocol import Status
 
 _BY_SIGNAL = 128  # what a shell adds to a signal's number
-
-
-class Finish(NamedTuple):
-    """The job is over."""
-
-    phase: Phase
-    reason: str
-    message: str
 
 
 class Restart(NamedTuple):
@@ -33,9 +24,8 @@ class Restart(NamedTuple):
 
     uids: tuple[str, ...]  # those that ended
     whole: bool  # the others stop as well, and all begin anew
-    counted: bool  # as failures
+    counted: TryAgain | None  # as failures. None: it is none
     message: str
-    after_s: float
 
 
 class Abandon(NamedTuple):
@@ -62,11 +52,11 @@ def exit_kind(row: WorkerRow, *, code: int | None, stopped: bool, status: Status
 
 def verdict(gang: Gang) -> Finish | Restart | Abandon | None:
     """What the ends that nobody has answered yet mean for the job. None: nothing."""
-    if (success := _success(gang)) is not None:
-        return success
-    if (late := _too_late(gang)) is not None:
-        return late
     job = gang.job
+    completed = {(process.row.role, process.row.ordinal) for process in gang.done}
+    over = success(gang.workload, gang.members(), completed) or too_late(gang.workload, job.active_since_s, gang.now_s)
+    if over is not None:
+        return over
     open_ends = [process for process in gang.processes if _is_open(process)]
     if not open_ends:
         return None
@@ -74,31 +64,6 @@ def verdict(gang: Gang) -> Finish | Restart | Abandon | None:
     if untried and not any(process.row.incarnation == job.incarnation for process in open_ends):
         return Abandon(_uids(open_ends), _said(untried[0]))
     return _answer(gang, open_ends)
-
-
-def _success(gang: Gang) -> Finish | None:
-    if not gang.done:
-        return None
-    completed = {(process.row.role, process.row.ordinal) for process in gang.done}
-    workers = {(worker.role, worker.ordinal) for worker in gang.members() if worker.role is Role.WORKER}
-    leader = gang.leader()
-    if gang.workload.success is Success.LEADER and leader is not None:
-        if leader in completed:
-            return Finish(Phase.SUCCEEDED, "Completed", f"{leader[0]} {leader[1]} ended with exit code 0")
-        if leader[0] is not Role.WORKER:
-            return None  # a chief has the last word, even when all workers are through
-    if workers and workers <= completed:
-        return Finish(Phase.SUCCEEDED, "Completed", "all workers ended with exit code 0")
-    return None
-
-
-def _too_late(gang: Gang) -> Finish | None:
-    limit_s, first_s = gang.workload.run_policy.active_deadline_s, gang.job.first_started_s
-    if limit_s is None or first_s is None or gang.now_s < first_s + limit_s:
-        return None
-    return Finish(
-        Phase.FAILED, "DeadlineExceeded", f"it was active for longer than activeDeadlineSeconds ({limit_s:g})"
-    )
 
 
 def _is_open(process: Process) -> bool:
@@ -114,16 +79,17 @@ def _answer(gang: Gang, ends: list[Process]) -> Finish | Restart:
             return Finish(Phase.FAILED, _why_not_started(_end(process)), _said(process))
     failed = [process for process in ends if _end(process).kind is ExitKind.FAILED]
     if not failed:
-        return Restart(_uids(ends), whole, counted=False, message=_said(ends[0]), after_s=0.0)
-    for process in failed:
-        if not is_tried_again(gang.workload.template(process.row.role).restart_policy, _code(_end(process))):
-            return Finish(Phase.FAILED, "OutOfMemory" if _end(process).oom else "WorkerFailed", _said(process))
-    failures = failures_now(job.failures, job.failed_s, gang.now_s)
-    limit = gang.workload.run_policy.backoff_limit
-    if limit is not None and failures > limit:
-        message = f"{_said(failed[0])}; backoffLimit is {limit}"
-        return Finish(Phase.FAILED, "BackoffLimitExceeded", message)
-    return Restart(_uids(ends), whole, counted=True, message=_said(failed[0]), after_s=back_off_s(failures))
+        return Restart(_uids(ends), whole, counted=None, message=_said(ends[0]))
+    if (final := final_failure([_failure(gang, process) for process in failed])) is not None:
+        return final
+    message = _said(failed[0])
+    again = another_try(gang.workload, failures=job.failures, failed_s=job.failed_s, now_s=gang.now_s, message=message)
+    return again if isinstance(again, Finish) else Restart(_uids(ends), whole, counted=again, message=message)
+
+
+def _failure(gang: Gang, process: Process) -> Failure:
+    end = _end(process)
+    return Failure(gang.workload.template(process.row.role).restart_policy, _code(end), end.oom, _said(process))
 
 
 def _code(end: Exit) -> int | None:

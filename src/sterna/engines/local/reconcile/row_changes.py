@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import assert_never
 
 from sterna.engines.contracts import Member, place_in_world
-from sterna.engines.counters import settled
 from sterna.engines.local.launch.warden.values import Phase as Held
 from sterna.engines.local.reconcile import changes
-from sterna.engines.local.reconcile.process_ends import Abandon, Finish, Restart, exit_kind
+from sterna.engines.local.reconcile.process_ends import Abandon, Restart, exit_kind
 from sterna.engines.local.reconcile.row_moves import (
     Ended,
     Hold,
@@ -25,9 +24,11 @@ from sterna.engines.local.reconcile.row_moves import (
 from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
 from sterna.engines.local.store.rows import Exit, ExitKind, Heard, Stage, WorkerRow, WorkerState
 from sterna.engines.local.world.job_value import sharing_spec
+from sterna.lifecycle.counters import settled
+from sterna.lifecycle.outcome import Finish
 from sterna.model.conditions import ConditionType
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract
 from sterna.protocol import Order
 
@@ -268,7 +269,8 @@ def _restart(book: Book, job: LocalJob, move: Restart) -> None:
     row, now_s = job.row, book.timeline.now()
     for uid in move.uids:
         _set(book, job, uid, answered=True)
-    reason = "RestartingAfterFailure" if move.counted else "RestartingAfterLoss"
+    reason = "RestartingAfterLoss" if move.counted is None else "RestartingAfterFailure"
+    failures, after_s = move.counted or (row.failures, 0.0)
     if move.whole:
         changes.begin_restart(book, job, why=reason, message=move.message)
         for process in job.live:
@@ -278,12 +280,12 @@ def _restart(book: Book, job: LocalJob, move: Restart) -> None:
         job,
         warm=False,
         restarts=row.restarts + 1,
-        failures=row.failures + 1 if move.counted else row.failures,
-        failed_s=now_s if move.counted else row.failed_s,
-        retry_s=now_s + move.after_s,
+        failures=failures,
+        failed_s=row.failed_s if move.counted is None else now_s,
+        retry_s=now_s + after_s,
     )
     who = "all workers start again" if move.whole else "it starts again"
-    message = f"{move.message}; {who}" + (f" in {move.after_s:g} s" if move.after_s else "")
+    message = f"{move.message}; {who}" + (f" in {after_s:g} s" if after_s else "")
     book.condition(job, ConditionType.RESTARTING, true=True, reason=reason, message=message)
     book.event(reason, message, job=row.id, warning=True)
 

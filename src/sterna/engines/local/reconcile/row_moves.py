@@ -10,10 +10,11 @@ they are, and goes on from there. What an end means for the job is `process_ends
 from typing import NamedTuple
 
 from sterna.engines.local.reconcile.gang import LINGER_S, REGROUP_S, WIND_DOWN_S, Gang, Process
-from sterna.engines.local.reconcile.process_ends import Abandon, Finish, Restart, verdict
+from sterna.engines.local.reconcile.process_ends import Abandon, Restart, verdict
 from sterna.engines.local.store.rows import WorkerState
+from sterna.lifecycle.outcome import Finish, deadline_s
 from sterna.model.jobs import Role, Worker
-from sterna.model.lifecycle import Phase
+from sterna.model.phases import Phase
 from sterna.model.workload import Contract
 from sterna.protocol import Phase as Said
 
@@ -97,9 +98,9 @@ def next_moment(gang: Gang) -> float | None:
         moments += [gang.job.held_s + gang.grace_s(Role.WORKER), gang.job.held_s + REGROUP_S]
     if gang.job.finished and gang.wanted and gang.job.finished_s is not None:
         moments.append(gang.job.finished_s + WIND_DOWN_S)
-    deadline_s, first_s = gang.workload.run_policy.active_deadline_s, gang.job.first_started_s
-    if deadline_s is not None and first_s is not None and not gang.job.finished:
-        moments.append(first_s + deadline_s)
+    over_s = deadline_s(gang.workload, gang.job.active_since_s)
+    if over_s is not None and not gang.job.finished:
+        moments.append(over_s)
     for process in gang.live:
         row = process.row
         if row.state is WorkerState.LEAVING and row.term_s is None and row.notice_s is not None:

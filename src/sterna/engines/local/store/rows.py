@@ -13,7 +13,7 @@ from sterna.model.conditions import Conditions
 from sterna.model.growth import Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import ProgressPoint, Role, Worker
-from sterna.model.lifecycle import FINISHED, Phase
+from sterna.model.phases import FINISHED, Phase
 
 Record = Mapping[str, Any]  # what JSON can say
 
@@ -154,6 +154,7 @@ class JobRow:
     resumes_s: float = 0.0
     waiting_since_s: float | None = None
     first_started_s: float | None = None
+    active_s: float | None = None  # first placed since it was last suspended: what a deadline counts from
     started_s: float | None = None
     seat_s: float | None = None  # `started_s` before the change under way, which goes on counting from there
     gpu_s: float = 0.0
@@ -176,6 +177,11 @@ class JobRow:
     @property
     def finished(self) -> bool:
         return self.phase in FINISHED
+
+    @property
+    def active_since_s(self) -> float | None:
+        """What a deadline counts from. Rows of an older version say it of running jobs by their first start."""
+        return self.first_started_s if self.active_s is None and self.assigned else self.active_s
 
 
 class ChangeKind(StrEnum):

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from sterna.engines import counters
 from sterna.engines.local.store.job_book import LocalJob, own_category
 from sterna.engines.local.store.rows import JobRow, WorkerRow
+from sterna.lifecycle import counters
+from sterna.lifecycle.work_left import work_left, work_total
 from sterna.model.jobs import Job, JobSpec, Worker
 from sterna.model.learning import Knowledge, learns_within
 from sterna.model.workload import Workload
@@ -72,25 +73,17 @@ def value_of(job: LocalJob, knowledge: Knowledge) -> Job:
 
 
 def units_left(job: LocalJob, knowledge: Knowledge) -> float | None:
-    """Work left, as the program says, else as its manifest does, else as jobs like it took. None: nobody knows."""
-    progress = job.row.progress
-    done = progress.units_done if progress is not None else 0.0
-    total = units_total(job)
-    if total is None:
-        total = knowledge.units_for(sharing_spec(job))
-        if total is not None and done >= total:
-            total = None  # it is longer than those before it
-    if total is None and not done:
-        total = job.workload.units_total
-    return None if total is None else max(0.0, total - done)
+    """Work left, in the units that the program counts. None: unknown."""
+    done = job.row.progress.units_done if job.row.progress is not None else 0.0
+    return work_left(total=units_total(job), done=done, usual=knowledge.units_for(sharing_spec(job)))
 
 
 def units_total(job: LocalJob) -> float | None:
-    """All its work, in the units that the program counts. A manifest counts epochs, of which some have been seen."""
+    """All its work, in the units that the program counts. None: unknown."""
     progress, epochs = job.row.progress, job.workload.units_total
-    if progress is None or progress.units_total is not None:
-        return None if progress is None else progress.units_total
-    return epochs * progress.units_done / progress.epoch if epochs is not None and progress.epoch > 0 else None
+    if progress is None:
+        return epochs
+    return work_total(done=progress.units_done, told=progress.units_total, epoch=progress.epoch, declared_epochs=epochs)
 
 
 def leaving(job: LocalJob) -> tuple[Worker, ...]:

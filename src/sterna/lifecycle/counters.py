@@ -31,6 +31,9 @@ class Counted(Protocol):
     def first_started_s(self) -> float | None: ...
 
     @property
+    def active_s(self) -> float | None: ...
+
+    @property
     def started_s(self) -> float | None: ...
 
     @property
@@ -53,6 +56,12 @@ def service_rate(spec: JobSpec, workers: tuple[Worker, ...]) -> float:
     size = sum(worker.role is Role.WORKER for worker in workers)
     milli = spec.request.gpu_milli
     return size * milli / WHOLE_GPU_MILLI if milli else float(size)
+
+
+def suspended(state: Counted, spec: JobSpec, now_s: float) -> dict[str, Any]:
+    """What changes about a job that its owner suspends: it holds nothing, waits for nothing, and its deadline stops."""
+    values = holding(state, spec, (), now_s, restart_s=0.0, comes_back=False)
+    return values | {"waiting_since_s": None, "seat_s": None, "active_s": None}
 
 
 def holding(
@@ -79,6 +88,7 @@ def holding(
             "started_s": state.seat_s if goes_on else now_s,
             "seat_s": None,
             "first_started_s": now_s if state.first_started_s is None else state.first_started_s,
+            "active_s": now_s if state.active_s is None else state.active_s,
         }
         if not goes_on:
             values["gpu_s_since_start"] = 0.0

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.counters import holding, service_rate, settled
 from sterna.engines.kubernetes.status.standing import Seat, Standing
-from sterna.engines.retrying import back_off_s, failures_now, is_tried_again
+from sterna.lifecycle.counters import holding, service_rate, settled, suspended
+from sterna.lifecycle.retry import back_off_s, failures_now, is_tried_again
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import JobSpec, Role, Worker
 from sterna.model.resources import Resources
@@ -77,3 +77,20 @@ def test_failures_long_ago_are_forgiven_and_many_take_longer():
     assert failures_now(3, 100.0, 699.0) == 4
     assert failures_now(3, 100.0, 700.0) == 1
     assert [back_off_s(count) for count in (1, 2, 3, 10)] == [1.0, 2.0, 4.0, 300.0]
+
+
+def test_a_suspension_ends_the_time_in_the_seat_and_the_deadline_begins_anew():
+    started = holding(standing(as_of_s=5.0), ONE_GPU, workers(1), 10.0, restart_s=0.0, comes_back=False)
+    assert started["active_s"] == 10.0
+    values = suspended(standing(*workers(1), active_s=10.0, started_s=10.0, as_of_s=10.0), ONE_GPU, 40.0)
+    assert (values["active_s"], values["waiting_since_s"], values["seat_s"], values["started_s"]) == (None,) * 4
+    assert values["gpu_s"] == 30.0
+    again = holding(
+        standing(as_of_s=40.0, first_started_s=10.0), ONE_GPU, workers(1), 90.0, restart_s=0.0, comes_back=False
+    )
+    assert (again["active_s"], again["first_started_s"]) == (90.0, 10.0)
+
+
+def test_a_preemption_does_not_give_a_job_more_time():
+    held = standing(as_of_s=40.0, first_started_s=10.0, active_s=10.0)
+    assert holding(held, ONE_GPU, workers(1), 90.0, restart_s=0.0, comes_back=False)["active_s"] == 10.0

@@ -1,0 +1,1 @@
+"""What becomes of one job, whatever engine it is in."""
