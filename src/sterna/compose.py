@@ -19,6 +19,7 @@ from sterna.engines.simulator.specon import specon_jobs
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.journal.journal import Journal, Shapes, TextJournal
 from sterna.journal.replay import Entry, Replayed, read_journal, replay
+from sterna.lifecycle.rule_names import placement_for, rebalancers, split_settings
 from sterna.model.errors import InvalidRequest
 from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
 from sterna.model.ids import JobId
@@ -29,7 +30,6 @@ from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
 from sterna.model.trace import RowProblem, Trace, TraceRow
 from sterna.placement.pinning import Pins, pinned
-from sterna.placement.rebalancers.registry import rebalancing
 from sterna.placement.rebalancing import Rebalancing
 from sterna.placement.strategies import placement
 from sterna.planner.decide import Settings, decide
@@ -54,7 +54,6 @@ _JOURNAL_LINE_MAX = 1 << 26  # one line holds a whole snapshot and its decision
 _ESTIMATES = ("exact", "learned")
 _CONTENTIONS = ("none", "cpu")
 _SPECON = "specon"  # a pattern of its own: jobs like those of SpeCon's experiment
-_JUDGE = "judge."  # how options of the judge begin among those of rebalancers
 _SHAPES = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
 
 
@@ -119,9 +118,8 @@ def run_simulation(
     trace = _trace(request)
     jobs, problems, by_rounds = _jobs(request, trace, nodes, chosen)
     node_events, serving = _scenario(request, nodes)
-    where = _placement_for(chosen, request.placement)
-    judging, moves = _apart(request.rebalance_settings)
-    moving = rebalancers(request.rebalance, moves)
+    where = placement_for(chosen, request.placement)
+    moving = rebalancers(request.rebalance, request.rebalance_settings)
     require_nodes(where, moving)
     if request.contention not in _CONTENTIONS:
         raise InvalidRequest(
@@ -154,7 +152,7 @@ def run_simulation(
         node_events=node_events,
         serving=serving,
         shares_cpu=request.contention == "cpu",
-        judge=Judge.of(judging) if moving is not None else None,
+        judge=Judge.of(split_settings(request.rebalance_settings)[0]) if moving is not None else None,
         seed=request.seed,
         policy_name=chosen.name,
         trace_name=trace.name,
@@ -313,18 +311,8 @@ def _rebalancing_as_recorded(about: Mapping[str, Any]) -> Rebalancing | None:
     if not isinstance(names, list) or not isinstance(settings, dict):
         field = "journal line 1: rebalance"
         raise InvalidRequest(field=field, value=names, expected="a list of names, and rebalanceSettings an object")
-    own = {str(key): str(value) for key, value in settings.items() if not str(key).startswith("judge.")}
+    _, own = split_settings({str(key): str(value) for key, value in settings.items()})
     return rebalancers([str(name) for name in names], own)  # how growth was judged, the snapshots say
-
-
-def rebalancers(names: Sequence[str], settings: Mapping[str, str] | None = None) -> Rebalancing | None:
-    """Who moves work beyond what placement does. None: nobody, and then there is nothing to set."""
-    if names:
-        return rebalancing(names, settings)
-    if settings:
-        expected = "a rebalancer beside it, whose option it is"
-        raise InvalidRequest(field="rebalance setting", value=next(iter(settings)), expected=expected)
-    return None
 
 
 def _recorded_snapshot(document: Mapping[str, Any]) -> Snapshot:
@@ -343,7 +331,11 @@ def decide_file(
     idle_cpu_share: float | None = None,
 ) -> tuple[Snapshot, Decision]:
     """What the core does with the snapshot in this file; `-` reads standard input."""
-    moving = rebalancers(rebalance, rebalance_settings)
+    judging, own = split_settings(rebalance_settings or {})
+    if judging:
+        expected = "settings of rebalancers: how growth was judged, the snapshot says"
+        raise InvalidRequest(field="rebalance settings", value=f"judge.{next(iter(judging))}", expected=expected)
+    moving = rebalancers(rebalance, own)
     view = load_snapshot(_content(path))
     decision = decide_snapshot(
         view,
@@ -367,7 +359,7 @@ def decide_snapshot(
 ) -> Decision:
     """The pure core with policy and placement by name: also how a recorded decision is replayed."""
     chosen = policy_named(policy, settings or {})
-    where = _placement_for(chosen, placement_name)
+    where = placement_for(chosen, placement_name)
     require_nodes(where, rebalance)
     rules = Settings(counted=where == "count", rebalance=rebalance, idle_cpu_share=idle_cpu_share)
     return decide(view, chosen, placement(where), rules)
@@ -406,20 +398,6 @@ def pins_of(result: SimulationResult) -> Pins:
 def require_pinnable(placement_name: str) -> None:
     if placement_name == "count":
         raise InvalidRequest(field="pin", value=placement_name, expected="a placement that knows nodes, not count")
-
-
-def _apart(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What is set for the judge, and what for rebalancers."""
-    judging = {key.removeprefix(_JUDGE): value for key, value in settings.items() if key.startswith(_JUDGE)}
-    return judging, {key: value for key, value in settings.items() if not key.startswith(_JUDGE)}
-
-
-def _placement_for(chosen: Policy, name: str | None) -> str:
-    """The placement asked for, else the policy's own. A policy whose grants are wishes needs one that settles them."""
-    if name is not None and name != chosen.placement and chosen.entry.placement == "dragon":
-        expected = f"{chosen.placement}: this policy decides by what fits on nodes"
-        raise InvalidRequest(field="placement", value=name, expected=expected)
-    return name or chosen.placement
 
 
 def _nodes(request: SimulationRequest) -> tuple[Node, ...]:

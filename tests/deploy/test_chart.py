@@ -8,9 +8,10 @@ import shutil
 import pytest
 
 from sterna import __version__
-from sterna.engines.kubernetes.loop.rules import KEYS, NO_REBALANCING, settings_of
+from sterna.engines.kubernetes.loop.rules import KEYS
 from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, LEASE, MEMORY
 from sterna.engines.kubernetes.progress.monitor_tokens import AUDIENCE
+from sterna.lifecycle.rule_names import NO_REBALANCING, settings_in
 from sterna.placement.rebalancers.registry import REBALANCERS
 from sterna.placement.strategies import PLACEMENTS
 from sterna.policies.registry import ENTRIES
@@ -127,7 +128,7 @@ def test_the_configuration_has_what_the_values_name(config, expected):
 def test_settings_of_a_policy_come_out_as_the_operator_reads_them():
     settings = {"promote-knob": 8, "demote": "jump", "thresholds": "60,1000000", "service": 1000000, "strict": True}
     data = the_only(objects(render({"config": {"policy": "las", "settings": settings}})), "ConfigMap")["data"]
-    assert settings_of(data["settings"]) == {
+    assert settings_in(data["settings"]) == {
         "promote-knob": "8",
         "demote": "jump",
         "thresholds": "60,1000000",
@@ -140,7 +141,7 @@ def test_rebalancers_and_their_settings_come_out_as_the_operator_reads_them():
     config = {"rebalance": "specon, drain", "rebalanceSettings": {"specon.round": 30}}
     data = the_only(objects(render({"config": config})), "ConfigMap")["data"]
     assert data["rebalance"] == "specon, drain"
-    assert settings_of(data["rebalanceSettings"]) == {"specon.round": "30"}
+    assert settings_in(data["rebalanceSettings"]) == {"specon.round": "30"}
 
 
 def test_rebalancers_in_the_schema_are_those_there_are():

@@ -236,9 +236,9 @@ def _require_consistent(run: UpOptions) -> None:
         expected = "--rebalance beside it, whose option it is"
         raise InvalidRequest(field="--rebalance-set", value=run.rebalance_set[0], expected=expected)
     if names is not None:
-        from sterna.engines.local.loop.rules import require_rebalancers
+        from sterna.lifecycle.rule_names import rebalancers
 
-        require_rebalancers(names, moving)
+        rebalancers(names, moving)
 
 
 def _require_alone(home: Path) -> None:

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from sterna.engines.kubernetes.apiserver.configmap_document import PACKED_FROM_BYTES
 from sterna.engines.kubernetes.apiserver.objects import NodeObject, Pod
 from sterna.engines.kubernetes.bodies.pod_templates import templates_of
-from sterna.engines.kubernetes.loop.rules import rules_of, settings_of, settings_text
+from sterna.engines.kubernetes.loop.rules import rules_of
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
 from sterna.engines.kubernetes.world.excluded_namespaces import refusing_excluded
 from sterna.engines.kubernetes.world.node_objects import UNSCHEDULABLE, guest_of, node_of, request_of_pod, takes_room
+from sterna.lifecycle.rule_names import settings_in, settings_text
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.jobs import Role
@@ -182,7 +183,7 @@ def test_what_the_config_map_says_goes_over_how_the_operator_was_started():
     changed = rules_of(config, {"policy": "elastic-fifo", "starvingAfterSeconds": "60"})
     assert (changed.size.name, changed.policy_settings, changed.rate_limit_s) == ("elastic-fifo", {}, 7.0)
     assert changed.settings.starving_after_s == 60.0
-    assert settings_of(settings_text({"a": "1", "b": "x=y"})) == {"a": "1", "b": "x=y"}
+    assert settings_in(settings_text({"a": "1", "b": "x=y"})) == {"a": "1", "b": "x=y"}
 
 
 def test_rebalancers_are_those_of_the_config_map_or_those_it_was_started_with():

@@ -28,7 +28,7 @@ class PolicyConfig:
         """`placement`, `rateLimitSeconds`, `rebalance` and `rebalanceSettings` may stand among the settings. What makes
         no sense changes nothing.
         """
-        from sterna.engines.kubernetes.loop.rules import settings_text
+        from sterna.lifecycle.rule_names import settings_text
 
         own = dict(settings)
         place, rate = own.pop("placement", None), own.pop("rateLimitSeconds", None)

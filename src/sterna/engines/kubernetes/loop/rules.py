@@ -9,14 +9,11 @@ is refused as a whole: the last good rules stay in force, and people are told.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.pacing import Pacer
+from sterna.lifecycle.rule_names import names_in, placement_for, rebalancers, settings_in, split_settings
 from sterna.model.errors import InvalidRequest
-from sterna.model.judging import Judge
-from sterna.placement.rebalancers.registry import rebalancing
-from sterna.placement.rebalancing import Rebalancing
 from sterna.placement.strategies import placement
 from sterna.planner.decide import Placing, Settings
 from sterna.policies.registry import Policy
@@ -26,8 +23,6 @@ KEYS = (
     *("policy", "settings", "placement", "rateLimitSeconds", "starvingAfterSeconds", "idleCpuShare"),
     *("rebalance", "rebalanceSettings"),
 )
-NO_REBALANCING = "none"
-_JUDGE = "judge."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,26 +47,17 @@ def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:
         if key not in KEYS:
             raise InvalidRequest(field="sterna-config", value=key, expected="one of the keys " + ", ".join(KEYS))
     name = said.get("policy") or config.policy
-    own = settings_of(said["settings"]) if "settings" in said else {}
+    own = settings_in(said["settings"]) if "settings" in said else {}
     if not said.get("policy") and "settings" not in said:
         own = dict(config.settings)  # another policy has other settings
     chosen = policy_named(name, own)
     wanted = said.get("placement") or (config.placement if not said.get("policy") else None)
-    where = wanted or chosen.placement
-    if where != chosen.placement and chosen.entry.placement == "dragon":
-        expected = f"{chosen.placement}: this policy decides by what fits on nodes"
-        raise InvalidRequest(field="placement", value=where, expected=expected)
+    where = placement_for(chosen, wanted)
     rate_limit_s = config.rate_limit_s if "rateLimitSeconds" not in said else _seconds(said, "rateLimitSeconds")
     Pacer(rate_limit_s=rate_limit_s)  # refuses what is no rate limit
     starving = config.starving_after_s if "starvingAfterSeconds" not in said else _seconds(said, "starvingAfterSeconds")
     share = config.idle_cpu_share if "idleCpuShare" not in said else _share(said, "idleCpuShare")
     names, moving = _rebalancers(config, said)
-    judging = {name.removeprefix(_JUDGE): value for name, value in moving.items() if name.startswith(_JUDGE)}
-    Judge.of(judging)  # refuses what is none of its options
-    own_of_theirs = tuple(sorted((name, value) for name, value in moving.items() if not name.startswith(_JUDGE)))
-    if own_of_theirs and not names:
-        expected = "a rebalancer whose setting it is"
-        raise InvalidRequest(field="rebalanceSettings", value=own_of_theirs[0][0], expected=expected)
     return Rules(
         size=chosen,
         place=placement(where),
@@ -80,11 +66,11 @@ def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:
         rate_limit_s=rate_limit_s,
         rebalance=names,
         rebalance_settings=moving,
-        judging=judging,
+        judging=split_settings(moving)[0],
         settings=Settings(
             counted=where == "count",
             starving_after_s=starving,
-            rebalance=_rebalancing(names, own_of_theirs) if names else None,
+            rebalance=rebalancers(names, moving),
             idle_cpu_share=share,
         ),
     )
@@ -92,36 +78,10 @@ def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:
 
 def _rebalancers(config: OperatorConfig, said: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """Names and settings; other rebalancers have other settings, as with policies."""
-    if "rebalance" in said:
-        names = tuple(dict.fromkeys(filter(None, (name.strip() for name in said["rebalance"].split(",")))))
-        names = () if names == (NO_REBALANCING,) else names
-    else:
-        names = config.rebalance
+    names = names_in(said["rebalance"]) if "rebalance" in said else config.rebalance
     if "rebalanceSettings" in said:
-        return names, settings_of(said["rebalanceSettings"], field="rebalanceSettings")
+        return names, settings_in(said["rebalanceSettings"], field="rebalanceSettings")
     return names, {} if "rebalance" in said else dict(config.rebalance_settings)
-
-
-@lru_cache(maxsize=8)
-def _rebalancing(names: tuple[str, ...], settings: tuple[tuple[str, str], ...]) -> Rebalancing:
-    """The same for the same words, so that rules which say the same compare equal."""
-    return rebalancing(names, dict(settings))
-
-
-def settings_of(text: str, *, field: str = "settings") -> dict[str, str]:
-    """`name=value` on every line that is not empty."""
-    found: dict[str, str] = {}
-    for line in filter(None, (line.strip() for line in text.splitlines())):
-        name, sign, value = line.partition("=")
-        if not sign or not name.strip():
-            raise InvalidRequest(field=field, value=line, expected="name=value, one a line")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def settings_text(settings: Mapping[str, str]) -> str:
-    """The same, as the ConfigMap has it."""
-    return "\n".join(f"{name}={value}" for name, value in sorted(settings.items()))
 
 
 def _share(said: Mapping[str, str], key: str) -> float:

@@ -25,7 +25,6 @@ from sterna.engines.local.api.records import (
     limits_text,
     node_record,
 )
-from sterna.engines.local.loop.rules import names_in, require_rebalancers, settings_in
 from sterna.engines.local.migrations import asked_moves
 from sterna.engines.local.migrations.local_door import LocalHousehold
 from sterna.engines.local.process.assembly import LocalConfig, ParsedJob, named
@@ -41,6 +40,7 @@ from sterna.engines.local.world.job_value import holding, spec_of
 from sterna.engines.local.world.node_index import measured_by_node, room_taken, workers_by_node
 from sterna.engines.pacing import Happening
 from sterna.lifecycle import counters
+from sterna.lifecycle.rule_names import names_in, rebalancers, settings_in
 from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
 from sterna.model.ids import JobId, NodeId
@@ -307,10 +307,10 @@ class LocalScheduler:
         if values is not None and names is None:
             names = ",".join(rules.rebalancers) or "none"
         if names is not None:
-            require_rebalancers(names_in(names), settings_in(values or ""))
+            rebalancers(names_in(names), settings_in(values or "", field="rebalanceSettings"))
         rules.use(policy, own, place)
         if names is not None:
-            rules.use_rebalancers(names_in(names), settings_in(values or ""))
+            rules.use_rebalancers(names_in(names), settings_in(values or "", field="rebalanceSettings"))
         self._life.journal.begin_anew()
         if rate is not None:
             rules.use_rate_limit(rate, None if loop is None else loop.pacer)

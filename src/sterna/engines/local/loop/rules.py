@@ -7,16 +7,13 @@ from sterna.engines.local.migrations import asked_moves
 from sterna.engines.local.process.assembly import POLICY, RATE_LIMIT_S, LocalConfig
 from sterna.engines.local.store.job_book import Book
 from sterna.engines.pacing import Pacer
+from sterna.lifecycle.rule_names import placement_for, rebalancers, split_settings
 from sterna.model.errors import InvalidRequest
-from sterna.model.judging import Judge
-from sterna.placement.rebalancers.registry import rebalancing
 from sterna.placement.rebalancing import Rebalancing
 from sterna.placement.strategies import placement
 from sterna.planner.decide import Placing, Settings
 from sterna.policies.registry import Policy
 from sterna.policies.registry import policy as policy_named
-
-_JUDGE = "judge."
 
 
 class Rules:
@@ -47,10 +44,7 @@ class Rules:
     def use(self, name: str, settings: Mapping[str, str], placement_name: str | None) -> None:
         """Decide by this from now on, and after every restart. What does not exist is refused and changes nothing."""
         chosen = policy_named(name, settings)
-        where = placement_name or chosen.placement
-        if placement_name not in (None, chosen.placement) and chosen.entry.placement == "dragon":
-            expected = f"{chosen.placement}: this policy decides by what fits on nodes"
-            raise InvalidRequest(field="placement", value=placement_name, expected=expected)
+        where = placement_for(chosen, placement_name)
         place = placement(where)
         with self._store.write(what="policy") as write:
             write.setting("policy", {"name": chosen.name, "settings": dict(settings), "placement": placement_name})
@@ -62,7 +56,7 @@ class Rules:
 
     def use_rebalancers(self, names: Sequence[str], settings: Mapping[str, str]) -> None:
         """Move work by these from now on, none of them included. What does not exist is refused and changes nothing."""
-        made = require_rebalancers(names, settings)
+        made = rebalancers(names, settings)
         with self._store.write(what="rebalance") as write:
             write.setting("rebalance", {"names": list(names), "settings": dict(settings)})
         self.rebalancers, self.rebalance_settings, self._rebalance = tuple(names), dict(settings), made
@@ -100,37 +94,3 @@ class Rules:
             "rebalance": list(self.rebalancers),
             "rebalanceSettings": split_settings(self.rebalance_settings)[1],
         }
-
-
-def require_rebalancers(names: Sequence[str], settings: Mapping[str, str]) -> Rebalancing | None:
-    """What they do together; None where there are none. `InvalidRequest` where they cannot be meant."""
-    judging, moving = split_settings(settings)
-    Judge.of(judging)
-    if names:
-        return rebalancing(names, moving)
-    if moving:
-        raise InvalidRequest(field="rebalance-set", value=next(iter(moving)), expected="a rebalancer whose it is")
-    return None
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """`specon,imbalance`; nothing, or `none`, is none of them."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    return () if names == ("none",) else names
-
-
-def settings_in(text: str) -> dict[str, str]:
-    """One `name=value` a line."""
-    found: dict[str, str] = {}
-    for line in filter(None, (line.strip() for line in text.splitlines())):
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise InvalidRequest(field="rebalanceSettings", value=line, expected="name=value")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def split_settings(settings: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Those that say how jobs are judged (`judge.threshold`), and those of the rebalancers themselves."""
-    judging = {name.removeprefix(_JUDGE): value for name, value in settings.items() if name.startswith(_JUDGE)}
-    return judging, {name: value for name, value in settings.items() if not name.startswith(_JUDGE)}
