@@ -431,6 +431,27 @@ def test_those_that_are_told_to_go(leaver, now_s, moves):
     assert [move.split()[0] for move in shown(look)] == moves
 
 
+@pytest.mark.parametrize(
+    ("other", "now_s", "moves"),
+    [
+        pytest.param({"said": Said.TRAINING}, 0.0, [], id="a rank that trains needs it to agree on a step to save"),
+        pytest.param({"said": Said.RESTORING}, 0.0, [], id="a rank that restores may be training by now"),
+        pytest.param({"said": Said.TRAINING}, 24.0, ["terminate", "terminate"], id="... within the grace period"),
+        pytest.param({"said": Said.COMMITTED, "committed_s": 2.0}, 2.5, ["terminate"], id="which it has done now"),
+        pytest.param({"said": None}, 0.0, ["terminate", "terminate"], id="none has attached: nothing was trained"),
+        pytest.param({"said": Said.TRAINING, "inc": 2}, 0.0, ["terminate"], id="another gang does not need it"),
+    ],
+)
+def test_a_rank_that_has_not_attached_goes_once_no_other_waits_for_it(other, now_s, moves):
+    look = gang(process(0, state=LEAVING, **other), process(1, state=LEAVING, said=None), now_s=now_s)
+    assert [move.split()[0] for move in shown(look)] == moves
+
+
+def test_members_that_train_each_for_itself_do_not_wait_for_one_that_has_not_attached():
+    look = gang(process(0, state=LEAVING, said=Said.TRAINING), process(1, state=LEAVING, said=None), of=PS, now_s=0.0)
+    assert shown(look) == ["terminate a-worker-1-1"]
+
+
 def test_after_a_success_the_others_may_end_by_themselves_but_parameter_servers_never_would():
     server, worker = process(0, role=Role.PS), process(1)
     over: dict[str, Any] = {"phase": Phase.SUCCEEDED, "finished_s": 10.0}

@@ -58,7 +58,14 @@ class Runner:
         raise InvariantBroken(f"job {job.row.id} does not come to rest")
 
     def settle(self, job: LocalJob) -> None:
-        """All moves that follow from what is known, on rows in memory."""
+        """All moves that follow from what is known, on rows in memory.
+
+        A gang makes its first step once all of its ranks have attached, and each has said so before: whoever is read as
+        not attached now proves that none of them has trained anything yet.
+        """
+        for process in job.live:
+            if process.status is None:
+                self.heard(job, process)
         for _ in range(_ROUNDS_MAX):
             moves = next_moves(self._look(job))
             if not moves:

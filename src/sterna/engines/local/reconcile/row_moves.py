@@ -254,8 +254,22 @@ def _term_due_s(gang: Gang, process: Process) -> float:
     if not process.hook_done:
         return at_the_latest
     if not process.attached:
-        return told_s
+        return at_the_latest if _is_waited_for(gang, process) else told_s
     return at_the_latest if process.committed_s is None else min(process.committed_s + LINGER_S, at_the_latest)
+
+
+def _is_waited_for(gang: Gang, process: Process) -> bool:
+    """May others that were told to go have trained something that they can save only together with this one?
+
+    It may have attached a moment ago, which has not been read yet, and the gang made its first step since.
+    """
+    if gang.workload.contract not in (Contract.RESTART, Contract.TORCHRUN):
+        return False
+    return any(
+        other.attached and not other.safe and other.row.notice_s is not None
+        for other in gang.live
+        if other.row.incarnation == process.row.incarnation
+    )
 
 
 def _backs_off(gang: Gang) -> bool:
