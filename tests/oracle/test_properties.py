@@ -94,9 +94,8 @@ def test_nobody_waits_whom_the_oracle_can_seat(case, batch):
 @pytest.mark.parametrize(
     ("seed", "variant"),
     [
-        pytest.param(
-            11869, "elastic-srsf", id="who waited without hope took back the cut of another, in every other cycle"
-        )
+        pytest.param(11869, "elastic-srsf", id="who waited without hope took back another's cut, every other cycle"),
+        pytest.param(13327, "elastic-tiresias", id="who could come back did not, as a third one found no seat then"),
     ],
 )
 def test_a_world_that_once_failed(seed, variant):

@@ -130,15 +130,23 @@ class _Repair:
 
     def _come_back(self, playing: Snapshot, back: list[JobId], seats: Mapping[JobId, tuple[Worker, ...]]) -> bool:
         """Ask the policy with these jobs as well. They come back if it grants all of them something, and if all of them
-        and all who had a seat have one."""
-        target = self._size(playing)
-        layout = self._place(regrown(playing, target, seats), target)
-        had = (job_id for job_id, workers in self._layout.workers.items() if workers)
-        if stranded(target, layout) or not all(layout.workers.get(job_id) for job_id in (*had, *back)):
-            return False
+        and all who had a seat have one. Others that find none then are left out, and it is asked without them."""
+        seated = {*back, *(job_id for job_id, workers in self._layout.workers.items() if workers)}
+        others: dict[JobId, Because] = {}
+        while True:
+            target = self._size(playing)
+            layout = self._place(regrown(playing, target, seats), target)
+            standing = stranded(target, layout)
+            if not all(layout.workers.get(job_id) for job_id in seated):
+                return False
+            if not standing:
+                break
+            others.update({job_id: layout.becauses.get(job_id) or target.because_of(job_id) for job_id in standing})
+            playing = narrowed(playing, set(standing), {})
         self._playing, self._target, self._layout = playing, target, layout
         for job_id in back:
             del self._left_out[job_id]
+        self._left_out.update(others)
         self._grow_once_more()
         return True
 
