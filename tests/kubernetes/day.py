@@ -4,11 +4,16 @@ Every line waits until what it asked for is true and everything is at rest, so t
 however often the operator dies in it. What is left in the evening, and how often every pod was made, is the result.
 """
 
-import threading
+import asyncio
 from collections import Counter
 from typing import NamedTuple
 
-from tests.cluster.requests import ApiError
+import msgspec
+
+from tests.cluster.fake_kubelets import Pod
+from tests.cluster.looping import LoopThread
+from tests.cluster.requests import until
+from tests.cluster.talking import Talk
 from tests.kubernetes.jobs import elasticjob, mpijob, tfjob
 from tests.kubernetes.lab import Lab
 
@@ -22,30 +27,31 @@ class Evening(NamedTuple):
 
 
 class Register:
-    """Notes every pod that ever was, by looking often; a pod that lives for one look is none that counts."""
+    """Notes every pod that ever was, by a watch: none lives too short a time to be seen, however busy a machine is."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._seen: dict[str, str] = {}  # name by uid
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("register")
+        self._talk = self._thread.run(self._open())
 
     def close(self) -> tuple[tuple[str, int], ...]:
-        self._over.set()
-        self._thread.join()
+        present = {pod["metadata"]["uid"] for pod in self._lab.all_pods()}
+        until(lambda: present <= self._seen.keys(), "the watch has come to the evening")
+        self._thread.run(self._talk.close())
+        self._thread.stop()
         return tuple(sorted(Counter(self._seen.values()).items()))
 
-    def look(self) -> None:
-        for pod in self._lab.all_pods():
-            self._seen[pod["metadata"]["uid"]] = pod["metadata"]["name"]
+    async def _open(self) -> Talk:
+        talk = Talk(self._lab.plane.access())
+        self._following = asyncio.create_task(self._follow(talk))
+        return talk
 
-    def _look(self) -> None:
-        while not self._over.wait(0.1):
-            try:
-                self.look()
-            except (ApiError, OSError):
-                continue
+    async def _follow(self, talk: Talk) -> None:
+        async for change in talk.follow(f"/api/v1/namespaces/{self._lab.namespace}/pods"):
+            for raw in change.objects:
+                pod = msgspec.json.decode(raw, type=Pod)
+                self._seen[pod.metadata.uid] = pod.metadata.name
 
 
 def live_through(lab: Lab) -> Evening:
@@ -98,7 +104,6 @@ def live_through(lab: Lab) -> Evening:
     lab.until_pods("late", *(f"late-worker-{i}" for i in range(4)))
     at()
     assert node == lab.nodes.names
-    register.look()
     pods = tuple(f"{pod['metadata']['name']}" for pod in lab.pods())
     states = tuple((f"{kind}/{name}", lab.phase(kind, name)) for kind, name in LEFT)
     return Evening(pods, states, register.close())
