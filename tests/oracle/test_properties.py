@@ -96,6 +96,7 @@ def test_nobody_waits_whom_the_oracle_can_seat(case, batch):
     [
         pytest.param(11869, "elastic-srsf", id="who waited without hope took back another's cut, every other cycle"),
         pytest.param(13327, "elastic-tiresias", id="who could come back did not, as a third one found no seat then"),
+        pytest.param(18170, "elastic-srsf", id="who could come back did not, as the policy prefers a fourth one then"),
     ],
 )
 def test_a_world_that_once_failed(seed, variant):

@@ -10,8 +10,8 @@ that, pass after pass, until nothing new comes of it:
 - Whoever was seated with less than its grant takes part in the next pass with that as its maximum, so that what it
   cannot use goes to others; what they leave is its own again in the end.
 
-Whoever was left out beside somebody who was left out later may have a seat after all, so in the end all of them are
-sought one beside what the others hold at least, and the policy is asked once more with those who have one.
+A job that was left out beside one that was left out later may have a seat after all. In the end all of them are sought
+one beside what the others hold at least, and the policy shares out again with those that have one, in passes as before.
 
 Passes are bounded by work: `PASSES_MIN`, and more while passes times jobs stay below `JOBS_LOOKED_AT_MAX`. A policy
 whose grants are wishes (DRAGON) settles all of this itself, and nothing is repaired behind its back.
@@ -62,6 +62,7 @@ class _Repair:
         self._playing = view  # those who still take part, with the sizes that are known to fit
         self._target, self._layout = target, layout
         self._seats: Mapping[JobId, tuple[Worker, ...]] | None = None  # once somebody had to be helped to one
+        self._passes = max(PASSES_MIN, JOBS_LOOKED_AT_MAX // len(view.jobs))
         self._problems_left = PROBLEMS_MAX
         self._granted: dict[JobId, Grant] = {}  # to those who took part with a smaller maximum afterwards
         self._beside: set[JobId] = set()  # who had a seat when somebody's maximum became smaller
@@ -71,7 +72,7 @@ class _Repair:
         self._forced = {job_id: why for job_id, why in layout.becauses.items() if why.why in _FORCED}
 
     def done(self, verdicts: dict[JobId, Because]) -> tuple[Target, Layout]:
-        for number in range(max(PASSES_MIN, JOBS_LOOKED_AT_MAX // len(self._view.jobs))):
+        for number in range(self._passes):
             least = self._help() if stranded(self._target, self._layout) else None
             standing = self._leave_out()
             gone = standing | self._leave_out_hopeless(least) if number and standing and least else standing
@@ -129,24 +130,29 @@ class _Repair:
         return {"initial": spec.size_asked, "max": spec.size_largest}.get(self._target.whole, spec.workers_min)
 
     def _come_back(self, playing: Snapshot, back: list[JobId], seats: Mapping[JobId, tuple[Worker, ...]]) -> bool:
-        """Ask the policy with these jobs as well. They come back if it grants all of them something, and if all of them
-        and all who had a seat have one. Others that find none then are left out, and it is asked without them."""
-        seated = {*back, *(job_id for job_id, workers in self._layout.workers.items() if workers)}
-        others: dict[JobId, Because] = {}
-        while True:
+        """Share out with these jobs as well, pass after pass: those that find no seat are left out again, and those
+        that are seated with less than their grant have that as their maximum. The outcome is taken if every job that
+        had a seat keeps one and at least one job more has one; that may be another one that the policy prefers."""
+        before = {job_id for job_id, workers in self._layout.workers.items() if workers}
+        granted, others = dict(self._granted), {**self._left_out}
+        for _ in range(self._passes):
             target = self._size(playing)
             layout = self._place(regrown(playing, target, seats), target)
-            standing = stranded(target, layout)
-            if not all(layout.workers.get(job_id) for job_id in seated):
+            standing, short = set(stranded(target, layout)), short_of_grant(playing, target, layout)
+            if not before.isdisjoint(standing):
                 return False
-            if not standing:
+            if not standing and not short:
                 break
             others.update({job_id: layout.becauses.get(job_id) or target.because_of(job_id) for job_id in standing})
-            playing = narrowed(playing, set(standing), {})
-        self._playing, self._target, self._layout = playing, target, layout
-        for job_id in back:
-            del self._left_out[job_id]
-        self._left_out.update(others)
+            for job_id in short:
+                granted.setdefault(job_id, target.grants[job_id])
+            playing = narrowed(playing, standing, short)
+        seated = {job_id for job_id, workers in layout.workers.items() if workers}
+        if not before < seated:
+            return False
+        self._playing, self._target, self._layout, self._granted = playing, target, layout, granted
+        taking_part = playing.by_id
+        self._left_out = {job_id: because for job_id, because in others.items() if job_id not in taking_part}
         self._grow_once_more()
         return True
 
