@@ -79,7 +79,7 @@ def pools_for(view: Snapshot, spec: JobSpec) -> list[list[int]]:
     for name in view.cluster.accelerators:
         if spec.accelerator in (None, name):
             nodes = [at for at, node in enumerate(view.nodes) if node.accelerator == name]
-            pools.append([at for at in nodes if view.nodes[at].admits(spec.tolerations, spec.selector)])
+            pools.append([at for at in nodes if view.nodes[at].admits(spec.demands)])
     return [pool for pool in pools if pool]
 
 

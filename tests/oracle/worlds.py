@@ -9,10 +9,12 @@ workers holds them legally. `features` says what a world has in it, so that a te
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import FixedRole, Job, JobSpec, Role, Worker
+from sterna.model.node_affinity import LabelOperator, LabelRequirement
 from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.phases import Phase
 from sterna.model.resources import Resources
@@ -103,6 +105,15 @@ def _guests(chance: random.Random, number: int, cards: int) -> Iterator[Guest]:
         yield Guest(f"gpu-guest-{number}", Resources(500, GIB, 1000), devices=(DeviceId(str(chance.randrange(cards))),))
 
 
+def _zone(chance: random.Random, *, as_term: bool) -> dict[str, Any]:
+    """Some jobs may go to one zone only. Said in one of two ways that mean the same."""
+    if chance.random() >= 0.15:
+        return {}
+    zone = chance.choice("ab")
+    term = (LabelRequirement("zone", LabelOperator.IN, (zone,)),)
+    return {"node_terms": (term,)} if as_term else {"selector": (("zone", zone),)}
+
+
 def _job(chance: random.Random, number: int, kinds: tuple[str, ...]) -> Job:
     least, step = chance.choice([1, 1, 2, 3]), chance.choice([1, 1, 1, 2])
     most = least + step * chance.choice([0, 1, 2, 3])
@@ -119,7 +130,7 @@ def _job(chance: random.Random, number: int, kinds: tuple[str, ...]) -> Job:
         fixed=tuple(_fixed(chance, gpus=gpus)),
         accelerator=chance.choice([None, None, chance.choice(kinds) or None]) if gpus else None,
         priority=chance.randrange(3),
-        selector=(("zone", chance.choice("ab")),) if chance.random() < 0.15 else (),
+        **_zone(chance, as_term=number % 2 == 1),
         tolerations=(Toleration("team"),) if chance.random() < 0.4 else (),
         restarts_on_resize=chance.random() < 0.2,
     )

@@ -45,7 +45,7 @@ def assert_everybody_is_let_in(view: Snapshot, layout: Layout) -> None:
             if was_here:
                 assert node.keeps(job.spec.tolerations)
             else:
-                assert node.admits(job.spec.tolerations, job.spec.selector)
+                assert node.admits(job.spec.demands)
                 assert job.spec.accelerator in (None, node.accelerator)
 
 

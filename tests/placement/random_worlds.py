@@ -6,6 +6,7 @@ from random import Random
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import FixedRole, Job, JobSpec, Role
 from sterna.model.layout import Layout
+from sterna.model.node_affinity import NODE_NAME, LabelOperator, LabelRequirement, NodeWish
 from sterna.model.nodes import Effect, Guest, Node, Taint, Toleration, cards
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
@@ -14,6 +15,9 @@ from sterna.model.why import NEXT_IN_ORDER
 from tests.worlds import GIB
 
 TAINTS = (Taint("new"), Taint("out", effect=Effect.NO_EXECUTE), Taint("wish", effect=Effect.PREFER_NO_SCHEDULE))
+NOT_SSD = (LabelRequirement("disk", LabelOperator.NOT_IN, ("ssd",)),)
+N1 = (LabelRequirement(NODE_NAME, LabelOperator.IN, ("n1",)),)
+HAS_DISK = (LabelRequirement("disk", LabelOperator.EXISTS), LabelRequirement("tape", LabelOperator.DOES_NOT_EXIST))
 REQUESTS = (
     Resources(1000, GIB, 1000),
     Resources(500, 0, 2000),
@@ -56,6 +60,8 @@ def random_job(chance: Random, number: int) -> Job:
         accelerator=chance.choice([None, None, None, "a"]),
         selector=chance.choice([(), (), (), (("disk", "ssd"),)]),
         tolerations=chance.choice([(), (), (Toleration(),)]),
+        node_terms=chance.choice([(), (), (), (NOT_SSD, N1), (HAS_DISK,)]),
+        node_wishes=chance.choice([(), (), (NodeWish(3, NOT_SSD), NodeWish(1, N1))]),
         node_preference=chance.choice([None, NodeId("n1"), NodeId("never")]),
     )
     return Job(spec=spec)

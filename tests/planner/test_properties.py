@@ -108,7 +108,7 @@ def _check_job(view: Snapshot, job, seed: int) -> None:
         node = view.cluster.by_id[worker.node]
         assert spec.accelerator in (None, node.accelerator), f"seed {seed}: {job.id} is in another pool"
         if worker not in before.workers:
-            assert node.admits(spec.tolerations, spec.selector), f"seed {seed}: {job.id} does not belong on {node.id}"
+            assert node.admits(spec.demands), f"seed {seed}: {job.id} does not belong on {node.id}"
         else:
             assert node.keeps(spec.tolerations), f"seed {seed}: {job.id} stays on {node.id}"
 

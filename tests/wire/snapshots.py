@@ -8,6 +8,7 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
+from sterna.model.node_affinity import NODE_NAME, LabelOperator, LabelRequirement, NodeWish
 from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.phases import FINISHED, Phase
 from sterna.model.resources import Resources
@@ -65,6 +66,19 @@ growths = st.builds(
 )
 
 
+requirements = st.sampled_from(
+    [
+        LabelRequirement("zone", LabelOperator.IN, ("a", "b")),
+        LabelRequirement("zone", LabelOperator.NOT_IN, ("",)),
+        LabelRequirement("", LabelOperator.EXISTS),
+        LabelRequirement("disk", LabelOperator.DOES_NOT_EXIST),
+        LabelRequirement("cpus", LabelOperator.GREATER, ("-3",)),
+        LabelRequirement(NODE_NAME, LabelOperator.LESS, ("0",)),
+    ]
+)
+terms = tuples_of(requirements)
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> JobSpec:
     least, initial, most = sorted(draw(st.tuples(*[st.integers(1, 64)] * 3)))
@@ -83,6 +97,8 @@ def specs(draw: st.DrawFn) -> JobSpec:
         priority=draw(st.integers(-5, 5)),
         selector=draw(pairs),
         tolerations=draw(tuples_of(st.builds(Toleration, words, st.none() | words, st.none() | effects))),
+        node_terms=draw(tuples_of(terms)),
+        node_wishes=draw(tuples_of(st.builds(NodeWish, st.integers(1, 100), terms))),
         node_preference=draw(st.none() | names.map(NodeId)),
         restarts_on_resize=draw(st.booleans()),
         limit=draw(resources),

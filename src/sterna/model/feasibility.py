@@ -42,16 +42,12 @@ def never_fits_on(cluster: Cluster, spec: JobSpec) -> Because | None:
 
 def asks(spec: JobSpec) -> tuple[object, ...]:
     """What decides where a job's minimum fits: jobs for which this is equal get equal answers."""
-    return (spec.request, spec.workers_min, spec.fixed, spec.accelerator, spec.selector, spec.tolerations)
+    return (spec.request, spec.workers_min, spec.fixed, spec.accelerator, spec.demands)
 
 
 def admitting(nodes: Iterable[Node], spec: JobSpec) -> list[Node]:
     """Nodes that would take new workers of this job, room aside."""
-    return [
-        node
-        for node in nodes
-        if spec.accelerator in (None, node.accelerator) and node.admits(spec.tolerations, spec.selector)
-    ]
+    return [node for node in nodes if spec.accelerator in (None, node.accelerator) and node.admits(spec.demands)]
 
 
 def what_is_short(spaces: list[Space], gang: Gang) -> Numbers:

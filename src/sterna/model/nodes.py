@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import DeviceId, NodeId
+from sterna.model.node_affinity import NodeTerm, matches
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Currency, Resources
 
 
@@ -44,6 +45,14 @@ class Toleration(NamedTuple):
             and (self.value is None or self.value == taint.value)
             and (self.effect is None or self.effect == taint.effect)
         )
+
+
+class NodeDemands(NamedTuple):
+    """All that must hold of a node before a worker is put there, room aside. Equal demands are met by equal nodes."""
+
+    selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    terms: tuple[NodeTerm, ...] = ()  # alternatives, of which one must match. Empty: no such demand
 
 
 class GuestKind(StrEnum):
@@ -87,16 +96,21 @@ class Node:
             used = used.plus(guest.request)
         return Resources(*(max(0, have - take) for have, take in zip(self.allocatable, used, strict=True)))
 
-    def admits(self, tolerations: Iterable[Toleration], selector: Iterable[tuple[str, str]]) -> bool:
-        """May a worker with these tolerations and this node selector be put here, room aside?"""
+    def admits(self, demands: NodeDemands) -> bool:
+        """May a worker with these demands be put here, room aside?"""
         if not self.schedulable:
             return False
-        tolerations = tuple(tolerations)
         for taint in self.taints:
-            if taint.effect is not Effect.PREFER_NO_SCHEDULE and not any(t.tolerates(taint) for t in tolerations):
+            if taint.effect is not Effect.PREFER_NO_SCHEDULE and not any(
+                t.tolerates(taint) for t in demands.tolerations
+            ):
                 return False
+        if not demands.selector and not demands.terms:
+            return True
         labels = dict(self.labels)
-        return all(labels.get(key) == value for key, value in selector)
+        if not all(labels.get(key) == value for key, value in demands.selector):
+            return False
+        return not demands.terms or any(matches(term, self.id, labels) for term in demands.terms)
 
     def keeps(self, tolerations: Iterable[Toleration]) -> bool:
         """May a worker that is already here stay? A cordon means "leave"; NoSchedule touches newcomers only."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import FixedRole, JobSpec, Role
+from sterna.model.node_affinity import NodeTerm, NodeWish
 from sterna.model.nodes import Toleration
 from sterna.model.resources import NOTHING, Resources
 
@@ -115,6 +116,8 @@ class Workload:
     priority: int = 0
     selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    node_terms: tuple[NodeTerm, ...] = ()
+    node_wishes: tuple[NodeWish, ...] = ()
     node_preference: NodeId | None = None
     rendezvous: tuple[tuple[str, str], ...] = ()  # torchrun: backend, id, conf, maxRestarts as the manifest has them
     details: tuple[tuple[str, str], ...] = ()  # what else the environment depends on: mpiImplementation, chiefInPs, ...
@@ -149,6 +152,8 @@ class Workload:
             priority=self.priority,
             selector=self.selector,
             tolerations=self.tolerations,
+            node_terms=self.node_terms,
+            node_wishes=self.node_wishes,
             node_preference=self.node_preference,
             restarts_on_resize=self.contract is Contract.RESTART,
             limit=self.template(Role.WORKER).limit,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import JobSpec, Worker
+from sterna.model.node_affinity import NodeWish, matches
 from sterna.model.nodes import Cluster, Device, Node, Toleration, cards
 from sterna.model.why import Why
 
@@ -26,6 +27,7 @@ class Frame:
     __slots__ = (
         "_admitting",
         "_keepers",
+        "_liked",
         "bits",
         "card_bytes",
         "found_sound",
@@ -49,11 +51,12 @@ class Frame:
         self.latest_room: Any = None  # kept by `room.py` from one layout to the next
         self.found_sound = False  # has everything on these nodes been seen to fit? Only what is not ours can undo that
         self._admitting: dict[tuple[object, ...], Mask] = {}
+        self._liked: dict[tuple[NodeWish, ...], list[int]] = {}
         self._keepers: dict[tuple[Toleration, ...], frozenset[NodeId]] = {}
 
     def admitting(self, spec: JobSpec) -> Mask:
-        """Where new workers of this job may go, room aside: taints, cordons, selector and accelerator."""
-        key = (spec.selector, spec.tolerations, spec.accelerator)
+        """Where new workers of this job may go, room aside: taints, cordons, labels and accelerator."""
+        key = (spec.demands, spec.accelerator)
         try:
             return self._admitting[key]
         except KeyError:
@@ -63,6 +66,15 @@ class Frame:
     def admits(self, at: int, spec: JobSpec) -> bool:
         mask = self.admitting(spec)
         return mask is None or bool(mask[at])
+
+    def liked(self, wishes: tuple[NodeWish, ...]) -> list[int]:
+        """Nodes that meet any of these wishes, most weight first."""
+        try:
+            return self._liked[wishes]
+        except KeyError:
+            weights = {at: _weight(node, wishes) for at, node in enumerate(self.nodes)}
+            liked = sorted((at for at in weights if weights[at] > 0), key=lambda at: (-weights[at], at))
+            return self._liked.setdefault(wishes, liked)
 
     def keepers(self, tolerations: tuple[Toleration, ...]) -> frozenset[NodeId]:
         """Nodes on which a worker with these tolerations may stay; a node that is gone is not among them."""
@@ -110,9 +122,12 @@ def _frame(key: _Same) -> Frame:
 
 
 def _admits(node: Node, spec: JobSpec) -> bool:
-    return (spec.accelerator is None or spec.accelerator == node.accelerator) and node.admits(
-        spec.tolerations, spec.selector
-    )
+    return (spec.accelerator is None or spec.accelerator == node.accelerator) and node.admits(spec.demands)
+
+
+def _weight(node: Node, wishes: tuple[NodeWish, ...]) -> int:
+    labels = dict(node.labels)
+    return sum(weight for weight, term in wishes if matches(term, node.id, labels))
 
 
 @lru_cache(maxsize=4096)

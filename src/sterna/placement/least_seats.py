@@ -48,7 +48,7 @@ def least_seats(view: Snapshot, target: Target, layout: Layout, *, problems_max:
             continue
         spec = table.jobs[job_id].spec
         size = least_size(spec, grant)
-        alike = (spec.request, spec.fixed, spec.selector, spec.tolerations, spec.accelerator, size)
+        alike = (spec.request, spec.fixed, spec.demands, spec.accelerator, size)
         if alike in refused or table.seat(job_id, layout.workers.get(job_id) or table.own(job_id), size):
             continue
         if problems < problems_max and table.could_hold(spec, size):

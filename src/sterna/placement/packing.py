@@ -115,6 +115,8 @@ def _on_one_node(room: Room, spec: JobSpec, count: int) -> tuple[Worker, ...] | 
     demand = _demand(spec, count)
     at = _preferred(room, spec, demand)
     if at is None:
+        at = _liked(room, spec, demand)
+    if at is None:
         at = room.tightest(demand, room.frame.admitting(spec))
     return None if at is None else _all_at(room, at, spec, count)
 
@@ -137,11 +139,19 @@ def _demand(spec: JobSpec, count: int) -> Demand:
 
 
 def _preferred(room: Room, spec: JobSpec, demand: Demand) -> int | None:
-    """The node that the owner would like, if it is there and takes everything."""
+    """The node that the owner names as the one to try first, if it is there and takes everything."""
     if spec.node_preference is None:
         return None
     at = room.frame.index.get(spec.node_preference)
     return at if at is not None and room.frame.admits(at, spec) and room.holds(at, demand) else None
+
+
+def _liked(room: Room, spec: JobSpec, demand: Demand) -> int | None:
+    """Of the nodes that meet a wish of the owner's and take everything, the one that meets most."""
+    if not spec.node_wishes:
+        return None
+    liked = room.frame.liked(spec.node_wishes)
+    return next((at for at in liked if room.frame.admits(at, spec) and room.holds(at, demand)), None)
 
 
 def _completed(room: Room, spec: JobSpec, kept: tuple[Worker, ...], grant: Grant) -> tuple[Worker, ...] | None:

@@ -269,15 +269,15 @@ _Kind = tuple[object, ...]  # jobs of one kind find room in the same places, or 
 
 
 def _kind(spec: JobSpec) -> _Kind:
-    return (spec.selector, spec.tolerations, spec.accelerator, spec.request, spec.fixed, spec.workers_min)
+    return (spec.demands, spec.accelerator, spec.request, spec.fixed, spec.workers_min)
 
 
 def _asks_no_less(spec: JobSpec, other: _Kind, size: int) -> bool:
     """Where so many workers of the other kind found no room, can this job not either?"""
-    selector, tolerations, accelerator, request, fixed, _ = other
+    demands, accelerator, request, fixed, _ = other
     return (
         spec.workers_min >= size
-        and (spec.selector, spec.tolerations, spec.accelerator) == (selector, tolerations, accelerator)
+        and (spec.demands, spec.accelerator) == (demands, accelerator)
         and (not fixed or spec.fixed == fixed)
         and all(more >= less for more, less in zip(spec.request, request, strict=True))  # type: ignore[call-overload]
     )

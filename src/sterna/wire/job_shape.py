@@ -15,7 +15,7 @@ from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
 from sterna.model.phases import Phase
 from sterna.wire.fields import Amount, Count, Moment, Name, Number, Positive, WholeNumber
-from sterna.wire.node_shape import ResourcesBody, TolerationBody
+from sterna.wire.node_shape import RequirementBody, ResourcesBody, TolerationBody, WishBody
 from sterna.wire.problems import Body
 
 RoleName = Annotated[Role, Field(strict=False)]
@@ -68,6 +68,12 @@ class SpecBody(Body):
     priority: int = Field(default=0, description="larger goes first, where the policy looks at it")
     selector: dict[str, str] = Field(default_factory=dict, description="labels that its nodes must have")
     tolerations: list[TolerationBody] = Field(default_factory=list)
+    node_terms: list[list[RequirementBody]] = Field(
+        default_factory=list, description="alternatives: a node must meet every requirement of one of them"
+    )
+    node_wishes: list[WishBody] = Field(
+        default_factory=list, description="where several nodes would do, the one that meets most of these"
+    )
     node_preference: Name | None = Field(default=None, description="tried first; unknown or full is no error")
     restarts_on_resize: bool = Field(
         default=False, description="no worker survives a resize; the checkpoint carries over"
@@ -91,6 +97,8 @@ class SpecBody(Body):
             priority=self.priority,
             selector=tuple(sorted(self.selector.items())),
             tolerations=tuple(toleration.to_model() for toleration in self.tolerations),
+            node_terms=tuple(tuple(each.to_model() for each in term) for term in self.node_terms),
+            node_wishes=tuple(wish.to_model() for wish in self.node_wishes),
             node_preference=None if self.node_preference is None else NodeId(self.node_preference),
             restarts_on_resize=self.restarts_on_resize,
             limit=sizes.limit.to_model(),

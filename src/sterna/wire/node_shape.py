@@ -2,9 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from sterna.model.ids import DeviceId, NodeId
+from sterna.model.node_affinity import LabelOperator, LabelRequirement, NodeWish, values_expected
 from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.resources import Resources
 from sterna.wire.fields import CpuMilli, GpuMilli, MemoryBytes, Name
@@ -49,6 +51,29 @@ class TolerationBody(Body):
 
     def to_model(self) -> Toleration:
         return Toleration(self.key, self.value, self.effect)
+
+
+class RequirementBody(Body):
+    key: str = Field(description="a label, or metadata.name for the node's own name")
+    operator: Annotated[LabelOperator, Field(strict=False)]
+    values: list[str] = Field(default_factory=list, description="one or more for In and NotIn, a number for Gt and Lt")
+
+    @model_validator(mode="after")
+    def _complete(self) -> "RequirementBody":
+        if (expected := values_expected(self.operator, tuple(self.values))) is not None:
+            raise PydanticCustomError("values", "{expected}", {"expected": expected})
+        return self
+
+    def to_model(self) -> LabelRequirement:
+        return LabelRequirement(self.key, self.operator, tuple(self.values))
+
+
+class WishBody(Body):
+    weight: int = Field(default=1, ge=1, le=100)
+    term: list[RequirementBody]
+
+    def to_model(self) -> NodeWish:
+        return NodeWish(self.weight, tuple(each.to_model() for each in self.term))
 
 
 class GuestBody(Body):

@@ -11,6 +11,7 @@ from typing import Any
 from sterna.model.errors import InvariantBroken
 from sterna.model.growth import Category
 from sterna.model.jobs import Job, JobSpec, Role, Worker
+from sterna.model.node_affinity import NodeTerm
 from sterna.model.nodes import Effect, Guest, GuestKind, Node
 from sterna.model.quantities import milli_shown
 from sterna.model.resources import Resources
@@ -144,6 +145,8 @@ def _spec(spec: JobSpec) -> Record:
             category=spec.category,
             priority=spec.priority,
             selector=dict(spec.selector),
+            nodeTerms=[_term(term) for term in spec.node_terms],
+            nodeWishes=[{"weight": wish.weight, "term": _term(wish.term)} for wish in spec.node_wishes],
             tolerations=[
                 {"key": each.key, **_unless(None, value=each.value, effect=each.effect)} for each in spec.tolerations
             ],
@@ -151,6 +154,10 @@ def _spec(spec: JobSpec) -> Record:
             movesBetweenPools=spec.moves_between_pools,
         ),
     }
+
+
+def _term(term: NodeTerm) -> list[Record]:
+    return [{"key": each.key, "operator": each.operator, **_unless_empty(values=list(each.values))} for each in term]
 
 
 def _state(job: Job) -> Record:

@@ -6,6 +6,7 @@ import pytest
 
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role
+from sterna.model.node_affinity import NODE_NAME, LabelOperator, LabelRequirement, NodeWish
 from sterna.model.nodes import Effect, Taint, Toleration
 from sterna.model.resources import Resources
 from sterna.model.workload import Program
@@ -134,25 +135,81 @@ def affinity(*expressions: tuple[str, str, list[str]], kind: str = "required") -
 
 
 @pytest.mark.parametrize(
-    ("pod", "selector", "preference", "warned"),
+    ("pod", "selector", "terms", "preference"),
     [
-        pytest.param({"nodeSelector": {"disk": "ssd"}}, {"disk": "ssd"}, None, 0, id="labels"),
-        pytest.param({"nodeName": "n1"}, {HOSTNAME: "n1"}, None, 0, id="a node by name"),
-        pytest.param(affinity((HOSTNAME, "In", ["n1"])), {HOSTNAME: "n1"}, None, 0, id="one node that must be"),
-        pytest.param(affinity(("zone", "In", ["a"])), {"zone": "a"}, None, 0, id="one value of any label"),
+        pytest.param({"nodeSelector": {"disk": "ssd"}}, {"disk": "ssd"}, (), None, id="labels"),
+        pytest.param({"nodeName": "n1"}, {}, (((NODE_NAME, "In", ("n1",)),),), None, id="a node by name"),
+        pytest.param(affinity((HOSTNAME, "In", ["n1"])), {HOSTNAME: "n1"}, (), None, id="one node that must be"),
+        pytest.param(affinity(("zone", "In", ["a"])), {"zone": "a"}, (), None, id="one value of any label"),
         pytest.param(
-            affinity((HOSTNAME, "In", ["n1", "n2"])), {}, "n1", 1, id="several nodes are a wish for the first"
+            affinity((HOSTNAME, "In", ["n1", "n2"])), {}, (((HOSTNAME, "In", ("n1", "n2")),),), None, id="several nodes"
         ),
-        pytest.param(affinity(("zone", "NotIn", ["a"])), {}, None, 1, id="what is not understood is said"),
-        pytest.param(affinity((HOSTNAME, "In", ["n1"]), kind="preferred"), {}, "n1", 0, id="one node that is liked"),
-        pytest.param({"nodeSelector": {"sterna.dev/accelerator": "a100"}}, {}, None, 0, id="the pool is no label"),
+        pytest.param(
+            affinity(("zone", "NotIn", ["a"]), ("disk", "Exists", []), ("cpus", "Gt", ["7"])),
+            {},
+            ((("zone", "NotIn", ("a",)), ("disk", "Exists", ()), ("cpus", "Gt", ("7",))),),
+            None,
+            id="every operator",
+        ),
+        pytest.param(
+            {"nodeSelector": {"zone": "b"}, **affinity(("zone", "In", ["a"]))},
+            {"zone": "b"},
+            ((("zone", "In", ("a",)),),),
+            None,
+            id="two demands that contradict each other both stand",
+        ),
+        pytest.param(affinity((HOSTNAME, "In", ["n1"]), kind="preferred"), {}, (), "n1", id="one node that is liked"),
+        pytest.param({"nodeSelector": {"sterna.dev/accelerator": "a100"}}, {}, (), None, id="the pool is no label"),
     ],
 )
-def test_where_it_may_run(pod, selector, preference, warned):
+def test_where_it_may_run(pod, selector, terms, preference):
     job = workload(with_pod(**pod))
     assert dict(job.selector) == selector
+    assert job.node_terms == terms
     assert job.node_preference == preference
-    assert len(notes(with_pod(**pod))[0]) == warned
+    assert not notes(with_pod(**pod))[0]
+
+
+def test_alternatives_of_node_affinity_stay_alternatives():
+    pod = affinity(("zone", "In", ["a"]))
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms.append({"matchFields": [{"key": NODE_NAME, "operator": "In", "values": ["n7"]}]})
+    job = workload(with_pod(**pod))
+    assert job.selector == ()
+    assert job.node_terms == ((("zone", "In", ("a",)),), ((NODE_NAME, "In", ("n7",)),))
+
+
+def test_preferred_node_affinity_is_a_wish_with_its_weight():
+    assert workload(with_pod(**affinity(("zone", "In", ["a"]), kind="preferred"))).node_wishes == (
+        NodeWish(1, (LabelRequirement("zone", LabelOperator.IN, ("a",)),)),
+    )
+
+
+def test_what_one_role_demands_of_its_node_holds_for_the_whole_job():
+    job = tfjob()
+    specs = job["spec"]["tfReplicaSpecs"]
+    specs["PS"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd", "zone": "a"}
+    specs["Worker"]["template"]["spec"].update({"nodeSelector": {"zone": "b"}, **affinity(("cpus", "Gt", ["7"]))})
+    read = workload(job)
+    assert dict(read.selector) == {"disk": "ssd", "zone": "a"}
+    assert read.node_terms == ((("zone", "In", ("b",)), ("cpus", "Gt", ("7",))),)
+
+
+@pytest.mark.parametrize(
+    ("expression", "field", "expected"),
+    [
+        pytest.param(("zone", "Near", ["a"]), "operator", "NotIn", id="an operator that is none"),
+        pytest.param(("zone", "In", []), "values", "at least one value", id="In nothing"),
+        pytest.param(("zone", "Exists", ["a"]), "values", "no values", id="a value that must exist"),
+        pytest.param(("cpus", "Gt", ["many"]), "values", "one whole number", id="greater than a word"),
+        pytest.param(("cpus", "Lt", ["1", "2"]), "values", "one whole number", id="less than two numbers"),
+    ],
+)
+def test_a_requirement_that_means_nothing_is_refused_with_its_place(expression, field, expected):
+    path = f"{POD}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+    ((where, (_, wanted)),) = problems(with_pod(**affinity(expression))).items()
+    assert where == f"{path}.matchExpressions[0].{field}"
+    assert expected in wanted
 
 
 def test_the_nodes_of_a_tfjob_may_be_preferred():

@@ -9,12 +9,12 @@ from sterna.model.ids import NodeId
 from sterna.model.jobs import Role
 from sterna.model.workload import CleanUp, Contract, RoleTemplate, RunPolicy, Success, Workload
 from sterna.wire.manifests.amounts import KUBESHARE
-from sterna.wire.manifests.findings import Findings, Path, shown
+from sterna.wire.manifests.findings import Findings, Path
 from sterna.wire.manifests.job_shapes import FlatRunPolicy, JobShape, Metadata, RunPolicyBody
 from sterna.wire.manifests.pods import PodAt, mounts_of
 from sterna.wire.manifests.shapes import meant
 from sterna.wire.manifests.sizes import Bounds
-from sterna.wire.manifests.where import Where, where_of
+from sterna.wire.manifests.where import where_of
 
 OURSELVES = "sterna.dev/sterna"  # as managedBy: no other than the name left out
 ANNOTATIONS = (
@@ -61,7 +61,7 @@ def workload_of(
     details: tuple[tuple[str, str], ...] = (),
 ) -> Workload:
     metadata = job.metadata
-    where = _where(pods, findings)
+    where = where_of(pods, findings)
     workload = Workload(
         namespace=metadata.namespace,
         name=metadata.called,
@@ -86,6 +86,8 @@ def workload_of(
         priority=_priority(metadata, own.priority, policy, pods[-1], findings),
         selector=where.selector,
         tolerations=where.tolerations,
+        node_terms=where.terms,
+        node_wishes=where.wishes,
         node_preference=NodeId(own.node_preference) if own.node_preference else where.preference,
         rendezvous=rendezvous,
         details=details,
@@ -137,14 +139,6 @@ def _either(key: str, nested: RunPolicyBody, flat: FlatRunPolicy | None, finding
 
 def _seconds(whole: int | None) -> float | None:
     return None if whole is None else float(whole)
-
-
-def _where(pods: Sequence[PodAt], findings: Findings) -> Where:
-    found = [where_of(pod, findings) for pod in pods]
-    for pod, where in zip(pods[:-1], found[:-1], strict=True):
-        if where not in (Where(), found[-1]):
-            findings.warn(pod.path, f"nodes are chosen by {shown(pods[-1].path)}, for the whole job")
-    return found[-1]
 
 
 def _annotation(metadata: Metadata, name: str) -> str | None:

@@ -13,7 +13,7 @@ from sterna.engines.kubernetes.kubeshare.sharepods import CARD, Share, SharePod,
 from sterna.model.errors import SternaError
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
-from sterna.model.nodes import Cluster, Guest, GuestKind, Node
+from sterna.model.nodes import Cluster, Guest, GuestKind, Node, NodeDemands
 from sterna.model.plan import Decision
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
 from sterna.model.snapshot import Snapshot
@@ -109,7 +109,7 @@ def _opened(pod: SharePod, node: Node, cards: Cards) -> str:
 
 def _admits(pod: SharePod, node: Node) -> bool:
     big_enough = pod.share is None or pod.share.memory_bytes <= card_bytes(node)
-    return big_enough and node.admits(pod.tolerations, pod.selector)
+    return big_enough and node.admits(NodeDemands(pod.selector, pod.tolerations))
 
 
 def _free(room: Room, at: int) -> Resources:

@@ -135,7 +135,7 @@ def _free(node: Node, taken_gpu_milli: int) -> int:
 def _why_not(book: Book, roster: Roster, job: LocalJob, movers: list[Worker], to: NodeId) -> str | None:
     """Why these cannot go there beside whoever is there now. None: they can."""
     node = roster.cluster.by_id[to]
-    if not node.admits(job.spec.tolerations, job.spec.selector):
+    if not node.admits(job.spec.demands):
         why = (
             "it is being drained" if node.cordoned else "it is not ready" if not node.ready else "it does not admit it"
         )
