@@ -4,12 +4,15 @@ A job lives in one pool, so all its workers, fixed roles too, are on nodes of on
 they are. Sizes: the minimum, and the fixed roles. A search that would take too long raises; it never guesses.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import combinations
 
 from sterna.model.jobs import Job, JobSpec, Role, Worker
+from sterna.model.nodes import Node
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
+from sterna.model.why import Why
 from tests.oracle.rooms import Rooms, empty_rooms, is_gpuless, rooms_beside, taking
 
 Gang = tuple[tuple[Resources, int], ...]  # so many workers of each request
@@ -22,9 +25,27 @@ class TooLarge(Exception):
     """The world is not a small one."""
 
 
-def never_fits(view: Snapshot, job: Job, *, idle_cpu_share: float = IDLE_CPU_SHARE) -> bool:
-    """Is there no way to start it, even with all other jobs gone?"""
-    return not _starts(view, job.spec, empty_rooms(view, idle_cpu_share=idle_cpu_share))
+def in_the_way(view: Snapshot, job: Job, *, idle_cpu_share: float = IDLE_CPU_SHARE) -> Why | None:
+    """Why it could not start even with all other jobs gone; None if it could.
+
+    What is in the way is taken away bit by bit, first guests, then cordons, then what keeps nodes from being ready: the
+    last thing that had to go is the reason. If it starts not even then, it never fits.
+    """
+
+    def starts(node_for: Callable[[Node], Node]) -> bool:
+        nodes = tuple(node_for(node) for node in view.nodes)
+        changed = replace(view, cluster=replace(view.cluster, nodes=nodes))
+        return _starts(changed, job.spec, empty_rooms(changed, idle_cpu_share=idle_cpu_share))
+
+    if starts(lambda node: node):
+        return None
+    if starts(lambda node: replace(node, guests=())):
+        return Why.OTHER_PODS
+    if starts(lambda node: replace(node, guests=(), cordoned=False)):
+        return Why.NODES_CORDONED
+    if starts(lambda node: replace(node, guests=(), cordoned=False, ready=True)):
+        return Why.NODES_NOT_READY
+    return Why.NEVER_FITS
 
 
 def can_start_beside(view: Snapshot, job: Job, *, idle_cpu_share: float = IDLE_CPU_SHARE) -> bool:

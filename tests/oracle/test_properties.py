@@ -1,10 +1,11 @@
 """What every policy promises in every small world, held against the oracle once the world is at rest.
 
 No decision raises or asks to be woken in the past; every size is on its job's grid; the world comes to rest within
-`CYCLES_MAX` cycles; `NeverFits` is said of exactly those who can never start; and nobody waits whom the oracle can seat
-beside what runs, or with what runs at its minimum, unless the policy's own rule says so and the reason names that rule
-(`RULES`). Worlds come from their number: even ones are placed by the policy's own placement, odd ones by each of the
-others in turn; every sixth has `--starving-after`, and is asked less, since then jobs take turns for ever.
+`CYCLES_MAX` cycles; what is in the way of a job that could not start even alone is said exactly; and nobody waits whom
+the oracle can seat beside what runs, or with what runs at its minimum, unless the policy's own rule says so and the
+reason names that rule (`RULES`). Worlds come from their number: even ones are placed by the policy's own placement, odd
+ones by each of the others in turn; every sixth has `--starving-after`, and is asked less, since then jobs take turns
+for ever.
 """
 
 import os
@@ -20,7 +21,7 @@ from sterna.planner.decide import Settings
 from sterna.planner.lanes import share_for_gpuless
 from sterna.planner.reasons import Reasons
 from sterna.policies.registry import Policy, policy
-from tests.oracle.search import can_start_beside, can_start_with_others_at_minimum, never_fits
+from tests.oracle.search import can_start_beside, can_start_with_others_at_minimum, in_the_way
 from tests.oracle.settling import Settled, settled
 from tests.oracle.worlds import small_world
 from tests.planner.test_properties import VARIANTS, names
@@ -29,6 +30,7 @@ WORLDS = int(os.environ.get("STERNA_WORLDS", "300"))  # of each policy; `make so
 BATCHES = 6
 PLACEMENTS = ("repack", "widest", "widest-smallest-first", "spread")  # beside the policy's own; none is for sums only
 NONE: frozenset[Why] = frozenset()
+ALONE = frozenset({Why.NEVER_FITS, Why.OTHER_PODS, Why.NODES_CORDONED, Why.NODES_NOT_READY})  # whatever other jobs do
 
 
 @dataclass(frozen=True)
@@ -131,16 +133,16 @@ def _off_grid(view: Snapshot) -> list[str]:
 
 
 def _verdicts(end: Settled) -> list[str]:
-    """Is NeverFits said of exactly those who can never start?"""
+    """Is each job that could not start even alone told exactly what is in the way, and no other job?"""
     share = share_for_gpuless(end.view.cluster, None)
     reasons = Reasons(end.view, end.decision)
     wrong: list[str] = []
     for job in end.view.jobs:
         if job.size or not job.wants_workers or end.decision.layout.workers_of(job.id):
             continue
-        never, because = never_fits(end.view, job, idle_cpu_share=share), reasons.of(job)
-        if never is not (because.why is Why.NEVER_FITS):
-            wrong.append(f"{job.id} is told {because.why}, and can {'never ' if never else ''}start")
+        right, why = in_the_way(end.view, job, idle_cpu_share=share), reasons.of(job).why
+        if right is not (why if why in ALONE else None):
+            wrong.append(f"{job.id} is told {why}, and alone {right or 'it could start'}")
     return wrong
 
 

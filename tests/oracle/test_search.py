@@ -14,8 +14,8 @@ from sterna.model.snapshot import Snapshot
 from tests.oracle.search import (
     can_start_beside,
     can_start_with_others_at_minimum,
+    in_the_way,
     joint_minimums_fit,
-    never_fits,
     pools_for,
 )
 from tests.worlds import GIB, cluster, job, node
@@ -98,9 +98,9 @@ MIXED = [node("c1", cpus=64), node("a1", gpus=2, accelerator="a100"), node("a2",
         ),
     ],
 )
-def test_never_fits(nodes, one, fits):
+def test_what_can_start_alone(nodes, one, fits):
     view = cluster(nodes=nodes, jobs=[one])
-    assert never_fits(view, view.jobs[0]) is not fits
+    assert (in_the_way(view, view.jobs[0]) is None) is fits
     assert can_start_beside(view, view.jobs[0]) is fits
     assert joint_minimums_fit(view) is fits
 
@@ -136,8 +136,8 @@ def test_which_workers_stay_is_free_to_choose_but_not_the_first_one():
 
 def test_jobs_without_gpus_take_at_most_their_share_of_a_gpu_node():
     view = cluster(nodes=[node("g", gpus=1, cpus=8)], jobs=[job("x", needs=5, gpus_each=0, cpus_each=1)])
-    assert never_fits(view, view.jobs[0], idle_cpu_share=0.5)
-    assert not never_fits(view, view.jobs[0], idle_cpu_share=0.75)
+    assert in_the_way(view, view.jobs[0], idle_cpu_share=0.5)
+    assert not in_the_way(view, view.jobs[0], idle_cpu_share=0.75)
 
 
 def test_the_search_agrees_with_brute_force_on_tiny_worlds():
@@ -148,7 +148,7 @@ def test_the_search_agrees_with_brute_force_on_tiny_worlds():
         answer = joint_minimums_fit(view)
         assert answer is brute_force(view, view.jobs), f"seed {seed}"
         for each in view.jobs:
-            assert never_fits(view, each) is not brute_force(view, (each,)), f"seed {seed}: {each.id}"
+            assert (in_the_way(view, each) is None) is brute_force(view, (each,)), f"seed {seed}: {each.id}"
         answers[answer] += 1
     assert min(answers.values()) > 100, answers
 

@@ -15,10 +15,10 @@ from sterna.engines.simulator.simulate import Simulation, simulate
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.interfaces.reports.decision import decision_text
 from sterna.model.curves import SpeedupCurve
-from sterna.model.feasibility import never_fits
+from sterna.model.feasibility import cannot_start
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Job
-from sterna.model.nodes import Device, Node
+from sterna.model.nodes import Device, Guest, Node
 from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.resources import Resources
@@ -234,8 +234,32 @@ class TestNeverFits:
     )
     def test_a_gang_that_no_empty_nodes_hold_can_never_start(self, nodes, one):
         view = cluster(nodes=nodes, jobs=[one], now_s=1000)
-        assert never_fits(view, view.jobs[0]) is not None
+        assert cannot_start(view, view.jobs[0]) is not None
         assert told(view, decided(view, "dragon"), "x").why is Why.NEVER_FITS
+
+    @pytest.mark.parametrize(
+        ("nodes", "why", "names"),
+        [
+            pytest.param({"n": {"cordoned": True}}, Why.NODES_CORDONED, "n", id="the only node is cordoned"),
+            pytest.param({"n": {"ready": False}}, Why.NODES_NOT_READY, "n", id="the only node is not ready"),
+            pytest.param(
+                {"n": {"ready": False, "cordoned": True}, "m": {"cordoned": True}},
+                Why.NODES_CORDONED,
+                "m, n",
+                id="to uncordon one is enough, though another is not ready either",
+            ),
+            pytest.param(
+                {"n": {"guests": (Guest("pod", Resources(gpu_milli=3000)),)}}, Why.OTHER_PODS, None, id="other pods"
+            ),
+        ],
+    )
+    @pytest.mark.parametrize("name", ["dragon", "fifo", "elastic-fifo", "tiresias"])
+    def test_what_may_pass_is_never_told_as_for_ever(self, name, nodes, why, names):
+        there = [replace(node(each, gpus=4), **state) for each, state in nodes.items()]
+        view = cluster(nodes=there, jobs=[job("x", needs=2)], now_s=1000)
+        reason = told(view, decided(view, name), "x")
+        assert reason.why is why
+        assert names is None or dict(reason.numbers)["nodes"] == names
 
     @pytest.mark.parametrize("variant", ["dragon", "erudite", "prototype"])
     def test_a_job_that_can_never_start_blocks_nobody(self, variant):
@@ -248,7 +272,7 @@ class TestNeverFits:
         nodes = [node(f"n{number:04}", gpus=16, cpus=16 + number % 2) for number in range(1000)]
         x = job("x", needs=8000, cpus_each=2, ps=16, ps_cpus=4)
         view = cluster(nodes=nodes, jobs=[x])
-        verdict = never_fits(view, x)
+        verdict = cannot_start(view, x)
         assert verdict is not None
         assert dict(verdict.numbers)["cpus_in_all"] == 16064
 
@@ -258,7 +282,7 @@ class TestTrueVerdicts:
 
     def test_every_card_is_looked_at_and_not_just_the_first(self):
         view = cluster(nodes=[with_cards("n", 8, 16)], jobs=[share_job("x", 250, 12)])
-        assert never_fits(view, view.jobs[0]) is None
+        assert cannot_start(view, view.jobs[0]) is None
         assert where(decided(view), "x") == {"n"}
 
     def test_a_verdict_names_the_memory_of_cards_where_that_is_short(self):

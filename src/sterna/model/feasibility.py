@@ -1,10 +1,10 @@
-"""Can this job ever start, and what is short if not? Verdicts with numbers, exact for one job's gang (`gangs.py`).
+"""Could this job start if no other job were there, and what is in the way if not? Exact for one gang (`gangs.py`).
 
 Asked only about jobs that could not be placed: everybody else has just proved it. Answers are kept with the cluster,
 since of thousands of waiting jobs most ask for the same.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sterna.model.gangs import Gang, Space, gang_fits, gang_of, slots_in, space_of
@@ -15,6 +15,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because, Why
 
 IDLE_CPU_SHARE = 0.5  # of a GPU node, for jobs without GPUs, where there are nodes without GPUs as well
+NAMES_MAX = 5  # nodes that are named in a reason
 
 Numbers = tuple[tuple[str, int | float | str], ...]
 
@@ -27,14 +28,18 @@ def too_big_for_pool(view: Snapshot) -> list[Job]:
     return [job for job in view.jobs if job.spec.min_request[currency] > capacity and not job.size]
 
 
-def never_fits(view: Snapshot, job: Job) -> Because | None:
-    """A verdict with the resource that is short, if even empty nodes could not hold the job; None if they could."""
-    return never_fits_on(view.cluster.bare, job.spec)
+def cannot_start(view: Snapshot, job: Job) -> Because | None:
+    """Why the job could not start even if it were alone; None if it could.
+
+    `NeverFits` only if these nodes could not hold it even if all of them were usable and empty. Otherwise what is in
+    the way: other pods, cordons, or nodes that are not ready.
+    """
+    return cannot_start_on(view.cluster.bare, job.spec)
 
 
-def never_fits_on(cluster: Cluster, spec: JobSpec) -> Because | None:
+def cannot_start_on(cluster: Cluster, spec: JobSpec) -> Because | None:
     """The same for the nodes of this cluster, one pool after the other, as a job lives in one."""
-    key = ("never fits", *asks(spec))
+    key = ("cannot start", *asks(spec))
     if key not in cluster.answers:
         cluster.answers[key] = _verdict(cluster, spec)
     return cluster.answers[key]  # type: ignore[return-value]
@@ -102,19 +107,52 @@ _KINDS = (  # in the order in which they are named: what is rarest first
 
 def _verdict(cluster: Cluster, spec: JobSpec) -> Because | None:
     gang = gang_of(spec)
+    if _fits(cluster.nodes, spec, gang):
+        return None
+    freed = cluster.freed.by_id
+    schedulable = [freed[node.id] for node in cluster.nodes if node.schedulable]
+    if _fits(schedulable, spec, gang):
+        return Because(Why.OTHER_PODS, what_is_short(_best_pool(cluster.nodes, spec)[1], gang))
+    if _fits([freed[node.id] for node in cluster.nodes if node.ready], spec, gang):
+        return Because(Why.NODES_CORDONED, _named((freed[node.id] for node in cluster.nodes if node.cordoned), spec))
+    if _fits(cluster.freed.nodes, spec, gang):
+        return Because(Why.NODES_NOT_READY, _named((freed[node.id] for node in cluster.nodes if not node.ready), spec))
+    return Because(Why.NEVER_FITS, _why_never(cluster.freed.nodes, spec, gang))
+
+
+def _fits(nodes: Sequence[Node], spec: JobSpec, gang: Gang) -> bool:
+    """Is there a pool among these nodes that could hold the gang, were no other job there?"""
+    return any(gang_fits([space_of(node) for node in there], gang) for there in _pools(nodes, spec))
+
+
+def _pools(nodes: Sequence[Node], spec: JobSpec) -> Iterable[list[Node]]:
+    """Nodes that admit the job, by accelerator."""
+    pools: dict[str, list[Node]] = {}
+    for node in admitting(nodes, spec):
+        pools.setdefault(node.accelerator, []).append(node)
+    return pools.values()
+
+
+def _best_pool(nodes: Sequence[Node], spec: JobSpec) -> tuple[int, list[Space]]:
+    """How many workers fit, one by one, in the pool that takes most of them, and its nodes' spaces."""
     best: tuple[int, list[Space]] = (-1, [])
-    admitted = 0
-    for pool in cluster.by_accelerator.values():
-        nodes = admitting(pool.nodes, spec)
-        admitted += len(nodes)
-        spaces = [space_of(node) for node in nodes]
-        if nodes and gang_fits(spaces, gang):
-            return None
+    for there in _pools(nodes, spec):
+        spaces = [space_of(node) for node in there]
         best = max(best, (sum(slots_in(space, spec.request) for space in spaces), spaces), key=lambda found: found[0])
-    numbers: Numbers = (("nodes_that_admit_it", admitted),)
-    if admitted:
-        fit = (
-            (("workers_needed", spec.workers_min), ("workers_that_fit", best[0])) if best[0] < spec.workers_min else ()
-        )
-        numbers = (*numbers, *fit, *what_is_short(best[1], gang))
-    return Because(Why.NEVER_FITS, numbers)
+    return best
+
+
+def _named(nodes: Iterable[Node], spec: JobSpec) -> Numbers:
+    names = [node.id for node in admitting(nodes, spec)]
+    more = len(names) - NAMES_MAX
+    return (("nodes", ", ".join(names[:NAMES_MAX]) + (f" and {more} more" if more > 0 else "")),)
+
+
+def _why_never(nodes: Sequence[Node], spec: JobSpec, gang: Gang) -> Numbers:
+    numbers: Numbers = (("nodes_that_admit_it", len(admitting(nodes, spec))),)
+    count, spaces = _best_pool(nodes, spec)
+    if count < 0:
+        return numbers
+    if count < spec.workers_min:
+        numbers = (*numbers, ("workers_needed", spec.workers_min), ("workers_that_fit", count))
+    return (*numbers, *what_is_short(spaces, gang))

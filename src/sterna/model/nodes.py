@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
@@ -96,6 +96,11 @@ class Node:
             used = used.plus(guest.request)
         return Resources(*(max(0, have - take) for have, take in zip(self.allocatable, used, strict=True)))
 
+    @property
+    def freed(self) -> "Node":
+        """This node, were it usable and without guests."""
+        return replace(self, ready=True, cordoned=False, guests=())
+
     def admits(self, demands: NodeDemands) -> bool:
         """May a worker with these demands be put here, room aside?"""
         if not self.schedulable:
@@ -174,6 +179,11 @@ class Cluster:
         that hold for ever are given by these. The planner knows (`temporarily`); otherwise they are these very nodes.
         """
         return self
+
+    @cached_property
+    def freed(self) -> "Cluster":
+        """The same nodes, all of them usable and without guests: what could be, whatever is there today."""
+        return Cluster(tuple(node.freed for node in self.nodes))
 
     def temporarily(self, nodes: Iterable[Node]) -> "Cluster":
         """The same nodes as they are for now."""

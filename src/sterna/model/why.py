@@ -25,6 +25,9 @@ class Why(StrEnum):
     COMPACTED = "Compacted"
     NO_NODE_FITS = "NoNodeFits"
     NEVER_FITS = "NeverFits"
+    OTHER_PODS = "OtherPods"
+    NODES_CORDONED = "NodesCordoned"
+    NODES_NOT_READY = "NodesNotReady"
     RESERVED = "Reserved"
     SUSPENDED = "Suspended"
     WHOLE_SIZE = "WholeSize"
@@ -63,7 +66,10 @@ _SENTENCES: dict[Why, str] = {
     Why.MADE_ROOM: "it gave up workers so that a job that waited too long can start",
     Why.COMPACTED: "many jobs wait, so jobs in the lower queue are cut to their minimum",
     Why.NO_NODE_FITS: "there is enough in total, but no set of nodes has room for its minimum",
-    Why.NEVER_FITS: "no nodes that admit it could hold its minimum, even without other jobs: it can never start",
+    Why.NEVER_FITS: "no nodes that admit it could hold its minimum, even if they were empty: it can never start",
+    Why.OTHER_PODS: "pods that are no training jobs take the room that it needs at least",
+    Why.NODES_CORDONED: "the nodes that could hold it are cordoned",
+    Why.NODES_NOT_READY: "the nodes that could hold it are not ready",
     Why.RESERVED: "the room that is free is kept for a job that has waited longer",
     Why.SUSPENDED: "its owner suspended it",
     Why.WHOLE_SIZE: "the policy gives it its whole size or nothing, and there is no room for all of it",

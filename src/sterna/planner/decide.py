@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sterna.model.considering import ConsideredMove
 from sterna.model.errors import InvalidRequest, InvariantBroken
-from sterna.model.feasibility import Numbers, never_fits, too_big_for_pool
+from sterna.model.feasibility import Numbers, cannot_start, too_big_for_pool
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.layout import Layout
@@ -61,7 +61,7 @@ def _decide_pool(view: Snapshot, size: Sizing, place: Placing, settings: Setting
     verdicts: dict[JobId, Because] = {}
     left_out = too_big_for_pool(view)
     for job in left_out:
-        verdicts[job.id] = never_fits(view, job) or Because(Why.NO_ROOM, _bigger_than_what_is_left(view, job))
+        verdicts[job.id] = cannot_start(view, job) or Because(Why.NO_ROOM, _bigger_than_what_is_left(view, job))
     playing = without(view, left_out) if left_out else view
     reservation: Reservation | None = None
     if settings.starving_after_s is not None:

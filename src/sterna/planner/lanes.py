@@ -46,7 +46,9 @@ def lane_of_nodes(cluster: Cluster, share: float) -> Cluster:
     """These nodes as jobs without GPUs may have them for good: of nodes with GPUs a share, and what guests leave."""
     key = ("lane", share)
     if key not in cluster.answers:
-        cluster.answers[key] = Cluster(tuple(_share_of(node, share) for node in cluster.nodes))
+        lane = Cluster(tuple(_share_of(node, share) for node in cluster.nodes))
+        lane.__dict__["freed"] = Cluster(tuple(_share_of(node, share) for node in cluster.freed.nodes))
+        cluster.answers[key] = lane
     return cluster.answers[key]  # type: ignore[return-value]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-from sterna.model.feasibility import Numbers, admitting, asks, never_fits_on, what_is_short
+from sterna.model.feasibility import Numbers, admitting, asks, cannot_start_on, what_is_short
 from sterna.model.gangs import Space, gang_fits, gang_of, slots_in, spaces_beside
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, JobSpec, Role, Worker
@@ -107,7 +107,7 @@ class PoolChoice:
         return (int(fit), pool.cluster.has_gpus or pool.lane, pool.card_bytes, -free)
 
     def _fit(self, pool: Pool, spec: JobSpec) -> Fit:
-        if never_fits_on(pool.cluster, spec) is not None:
+        if cannot_start_on(pool.cluster, spec) is not None:
             return Fit.NEVER
         nodes, gang = admitting(pool.cluster.nodes, spec), gang_of(spec)
         for fit in (Fit.NOW, Fit.AT_MINIMUM, Fit.PERHAPS):

@@ -6,7 +6,7 @@ name what is short in it.
 
 from functools import cached_property
 
-from sterna.model.feasibility import asks, never_fits_on
+from sterna.model.feasibility import asks, cannot_start_on
 from sterna.model.jobs import Job, JobSpec
 from sterna.model.phases import Phase
 from sterna.model.plan import Decision
@@ -31,15 +31,15 @@ class Reasons:
         if job.phase is Phase.SUSPENDED:
             return Because(Why.SUSPENDED)
         because = self._decision.because_of(job.id)
-        if job.size or self._decision.layout.workers_of(job.id) or because.why is Why.NEVER_FITS:
+        if job.size or self._decision.layout.workers_of(job.id):
             return because
         return self._verdict(job) or self._about_room(job, because) or because
 
     def _verdict(self, job: Job) -> Because | None:
         key = asks(job.spec)
         if key not in self._verdicts:
-            verdicts = [never_fits_on(pool.cluster, job.spec) for pool in open_to(job.spec, self._pools)]
-            self._verdicts[key] = None if None in verdicts else max(verdicts, key=_admitting, default=_NOWHERE)
+            verdicts = [cannot_start_on(pool.cluster, job.spec) for pool in open_to(job.spec, self._pools)]
+            self._verdicts[key] = None if None in verdicts else max(verdicts, key=_hope, default=_NOWHERE)
         return self._verdicts[key]
 
     def _about_room(self, job: Job, because: Because) -> Because | None:
@@ -93,7 +93,13 @@ class Reasons:
 _NOWHERE = Because(Why.NEVER_FITS, (("nodes_that_admit_it", 0),))
 
 
-def _admitting(verdict: Because | None) -> tuple[int, int]:
-    """Of several pools the verdict of that in which most nodes admit the job and most workers fit says most."""
-    numbers = dict(verdict.numbers) if verdict else {}
-    return int(numbers.get("nodes_that_admit_it", 0)), int(numbers.get("workers_that_fit", 0))
+_EASIEST_LAST = (Why.NEVER_FITS, Why.NODES_NOT_READY, Why.NODES_CORDONED, Why.OTHER_PODS)  # to cure
+
+
+def _hope(verdict: Because | None) -> tuple[int, int, int]:
+    """Of several pools' verdicts the one that is cured most easily; else where most nodes admit it and workers fit."""
+    if verdict is None:
+        return len(_EASIEST_LAST), 0, 0
+    numbers = dict(verdict.numbers)
+    admitted, fit = numbers.get("nodes_that_admit_it", 0), numbers.get("workers_that_fit", 0)
+    return _EASIEST_LAST.index(verdict.why), int(admitted), int(fit)

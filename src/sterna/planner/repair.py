@@ -20,7 +20,7 @@ whose grants are wishes (DRAGON) settles all of this itself, and nothing is repa
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from sterna.model.feasibility import never_fits
+from sterna.model.feasibility import cannot_start
 from sterna.model.ids import JobId
 from sterna.model.jobs import JobSpec, Worker
 from sterna.model.layout import Layout
@@ -240,7 +240,7 @@ class _Repair:
             job = self._view.by_id[job_id]
             kind = _kind(job.spec)
             if kind in self._refused and kind not in known:
-                known[kind] = never_fits(self._view, job)
+                known[kind] = cannot_start(self._view, job)
             verdict = known.get(kind)
             if verdict is not None:
                 verdicts[job_id] = verdict

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from sterna.model.feasibility import admitting, never_fits
+from sterna.model.feasibility import admitting, cannot_start
 from sterna.model.gangs import gang_fits, gang_of, slots_in, space_of, spaces_beside
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, Worker
@@ -74,7 +74,7 @@ def starving_head(view: Snapshot, starving_after_s: float) -> Job | None:
     """The job that has waited longest, if that is too long and it could start at all."""
     waiting = [job for job in view.wanting if not job.size and job.waited_s(view.now_s) >= starving_after_s]
     waiting.sort(key=lambda job: (job.waiting_since_s, arrival_order(job)))
-    return next((job for job in waiting if never_fits(view, job) is None), None)
+    return next((job for job in waiting if cannot_start(view, job) is None), None)
 
 
 def _is_new_here(job: Job, now_s: float, starving_after_s: float) -> bool:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from math import inf
 
-from sterna.model.feasibility import never_fits
+from sterna.model.feasibility import cannot_start
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
 from sterna.model.snapshot import Snapshot
@@ -116,7 +116,7 @@ def _grants(
 def _urgent(view: Snapshot, overdue: list[Job], left_out: dict[JobId, Because]) -> Job | None:
     """The job for which others may be cut down; jobs that could never start are passed over with a verdict."""
     for job in overdue:
-        verdict = never_fits(view, job)
+        verdict = cannot_start(view, job)
         if verdict is None:
             return job
         left_out[job.id] = verdict

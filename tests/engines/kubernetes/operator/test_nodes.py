@@ -113,7 +113,7 @@ def test_what_is_left_of_a_finished_job_takes_room_until_it_is_gone(lab: Lab):
         lab.create(elastic_job("second", low=1, high=1))
         lab.delete("ElasticJob", "first")
         until(lambda: "deletionTimestamp" in lab.pods()["first-worker-0"]["metadata"], "it is told to go")
-        until(lambda: _reason(lab, "second") == "NeverFits", "the other one waits for it", story=lab.story)
+        until(lambda: _reason(lab, "second") == "OtherPods", "the other one waits for it", story=lab.story)
         assert lab.pods().keys() == {"first-worker-0"}
         lab.nodes.let_go("first-worker-0")
         lab.until_pods("second-worker-0")
