@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from sterna.engines.local.launch.warden import connect_or_start
+from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.model.errors import NotFound
 from tests.engines.local.lab import Lab, config, fresh_home, manifest, processes_of, running, swept
 

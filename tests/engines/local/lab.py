@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from sterna.engines.local.api.service import LocalScheduler, open_local
-from sterna.engines.local.launch.warden import connect_or_start
+from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.engines.local.process.assembly import LocalConfig
 from sterna.engines.local.world.machine_nodes import VirtualNodes
 from sterna.journal.journal import Shapes

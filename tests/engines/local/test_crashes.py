@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.launch.warden import connect_or_start
+from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.engines.local.process.assembly import LocalConfig
 from sterna.model.errors import Conflict, SternaError
 from tests.engines.local.lab import (

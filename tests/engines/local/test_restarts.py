@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sterna.engines.local.api.service import open_local
-from sterna.engines.local.launch.warden import connect_or_start
+from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.model.errors import Conflict
 from tests.engines.local.lab import config, fresh_home, lab, processes_of, running, swept, toy, traced
 

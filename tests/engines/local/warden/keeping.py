@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from sterna.engines.local.launch.warden import Launch, ProcessState, WardenClient, connect_or_start
-from sterna.engines.local.launch.warden.leftovers import mark_of, processes
+from sterna.engines.local.launch.warden.client import WardenClient, connect_or_start
+from sterna.engines.local.launch.warden.values import Launch, ProcessState
+from sterna.engines.local.launch.warden.workers.leftovers import mark_of, processes
 
 PATIENCE_S = 30.0  # of every wait; a condition that comes true at once costs nothing
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from sterna.engines.local.launch.warden import Hook, WardenClient
+from sterna.engines.local.launch.warden.client import WardenClient
+from sterna.engines.local.launch.warden.values import Hook
 from tests.engines.local.warden.keeping import Keeping, ended, eventually, gather
 
 ROUNDS = 25

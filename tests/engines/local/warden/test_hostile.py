@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.local.launch.warden import Phase, WardenClient
+from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.engines.local.launch.warden.requests import Fields, hook_in, launch_in
+from sterna.engines.local.launch.warden.values import Phase
 from sterna.engines.local.launch.warden.wire import LINE_BYTES_MAX, Lines, LineTooLong, Refused, decode
 from tests.engines.local.warden.keeping import Keeping, eventually, eventually_now, is_running
 

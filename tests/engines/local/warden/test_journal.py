@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.local.launch.warden import WardenClient
+from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.engines.local.launch.warden.journal import Journal
 from sterna.engines.local.launch.warden.values import Exited, Phase, ProcessState
 from tests.engines.local.warden.keeping import Keeping

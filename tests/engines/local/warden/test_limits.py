@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import sterna
-from sterna.engines.local.launch.warden import Launch, Limits, WardenClient
-from sterna.engines.local.launch.warden.cgroups import Cgroups, Group
-from sterna.engines.local.launch.warden.hierarchies import Mount, Place, find_places, mounts
+from sterna.engines.local.launch.warden.client import WardenClient
+from sterna.engines.local.launch.warden.values import Launch, Limits
+from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, Group
+from sterna.engines.local.launch.warden.workers.hierarchies import Mount, Place, find_places, mounts
 from tests.engines.local.warden.keeping import ENV, Keeping, ended, eventually, eventually_now, token_of, written
 from tests.needs import absent, needs_program
 
@@ -145,7 +146,8 @@ def test_the_groups_of_a_worker_go_with_it(keeping: Keeping) -> None:
 NOBODY = """
 import asyncio, json, sys
 from pathlib import Path
-from sterna.engines.local.launch.warden import Launch, connect_or_start
+from sterna.engines.local.launch.warden.client import connect_or_start
+from sterna.engines.local.launch.warden.values import Launch
 
 async def main():
     client = await connect_or_start(Path(sys.argv[1]))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.local.launch.warden import WardenClient
-from sterna.engines.local.launch.warden.logs import LogFile
+from sterna.engines.local.launch.warden.client import WardenClient
+from sterna.engines.local.launch.warden.workers.logs import LogFile
 from tests.engines.local.warden.keeping import Keeping, ended, eventually, kill_9, quoted, written
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from sterna.engines.local.launch.warden import WardenClient
+from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.model.errors import InvalidRequest
 from tests.engines.local.warden.keeping import Keeping, ended
 from tests.needs import needs

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sterna.engines.local.launch.warden import Phase, ProcessState, WardenClient
+from sterna.engines.local.launch.warden.client import WardenClient
+from sterna.engines.local.launch.warden.values import Phase, ProcessState
 from sterna.model.errors import SternaError
 from tests.engines.local.warden.keeping import Keeping, ended, gather, kill_9, marked_in, quoted
 from tests.needs import seeds

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import sterna
-from sterna.engines.local.launch.warden import Launch, Phase, WardenClient
+from sterna.engines.local.launch.warden.client import WardenClient
+from sterna.engines.local.launch.warden.values import Launch, Phase
 from sterna.model.errors import InvalidRequest
 from tests.engines.local.warden.keeping import ENV, Keeping, ended, gather, written
 

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import signal
-import sys
 
 import pytest
 
-from sterna.engines.local.launch.warden import Exited, Hook, Phase, ProcessState, WardenClient
-from sterna.model.errors import InvalidRequest, NotFound
+from sterna.engines.local.launch.warden.client import WardenClient
+from sterna.engines.local.launch.warden.values import Exited, Hook, Phase, ProcessState
+from sterna.model.errors import NotFound
 from tests.engines.local.warden.keeping import (
     Keeping,
     ended,
@@ -106,9 +106,9 @@ def test_a_deadline_is_kept_although_nobody_is_connected_any_more(keeping: Keepi
 
 def test_one_that_is_suspended_still_ends(keeping: Keeping) -> None:
     async def test(client: WardenClient) -> None:
-        await client.start(keeping.launch("a", "trap 'exit 5' TERM; echo up; sleep 600 & wait"))
+        state = await client.start(keeping.launch("a", "trap 'exit 5' TERM; echo up; sleep 600 & wait"))
         await written(keeping.log("a"), "up")
-        assert await client.signal("a", signal.SIGSTOP)
+        os.killpg(state.pid or 0, signal.SIGSTOP)
         await client.stop("a", grace_s=600)
         assert exit_of(await ended(client, "a")).code == 5
 
@@ -129,7 +129,7 @@ def test_what_a_worker_leaves_behind_is_gone_when_its_end_is_told(either_keeping
         if way == "the leader is stopped":
             await client.stop("a", grace_s=0.2)
         elif way == "the leader is killed from outside":
-            await client.signal("a", signal.SIGKILL, whole_group=False)
+            os.kill(state.pid or 0, signal.SIGKILL)
         end = await ended(client, "a")
         alive = [pid for pid in (state.pid, *children) if pid is not None and is_running(pid)]
         if keeping.cgroups == "none":  # the one without environment hid well; it goes when nobody is left to own it
@@ -167,33 +167,6 @@ def test_a_worker_whose_children_must_not_hear_term_is_stopped_by_its_leader_alo
         await client.stop("a", grace_s=600, whole_group=False)
         assert exit_of(await ended(client, "a")).code == 0
         assert keeping.log("a").read_text() == "up\nleader\n"
-
-    keeping.run(test)
-
-
-def test_a_signal_reaches_the_whole_group_or_the_leader_alone(keeping: Keeping) -> None:
-    program = (
-        f"trap 'echo leader' USR1; {sys.executable} -I -S -c "
-        "\"import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('child', flush=True))\n"
-        "print('up', flush=True)\nwhile True: signal.pause()\" & while :; do wait; done"
-    )
-
-    async def test(client: WardenClient) -> None:
-        await client.start(keeping.launch("a", program))
-        await written(keeping.log("a"), "up")
-        assert await client.signal("a", signal.SIGUSR1, whole_group=False)
-        await written(keeping.log("a"), "leader")
-        assert "child" not in keeping.log("a").read_text()
-        assert await client.signal("a", signal.SIGUSR1)
-        await written(keeping.log("a"), "leader(.|\n)*leader")
-        await written(keeping.log("a"), "child")
-        await client.stop("a", grace_s=0)
-        await ended(client, "a")
-        assert not await client.signal("a", signal.SIGUSR1)
-        with pytest.raises(NotFound):
-            await client.signal("nobody", signal.SIGUSR1)
-        with pytest.raises(InvalidRequest, match="number"):
-            await client.signal("a", 4711)
 
     keeping.run(test)
 

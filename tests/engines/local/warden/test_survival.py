@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import sterna
-from sterna.engines.local.launch.warden import Phase, WardenClient, connect_or_start
-from sterna.engines.local.launch.warden.leftovers import process
+from sterna.engines.local.launch.warden.client import WardenClient, connect_or_start
+from sterna.engines.local.launch.warden.values import Phase
+from sterna.engines.local.launch.warden.workers.leftovers import process
 from sterna.model.errors import Conflict, EngineUnavailable
 from tests.engines.local.warden.keeping import (
     ENV,
@@ -33,7 +34,8 @@ SOURCE = str(Path(sterna.__file__).parents[1])
 ENGINE = """
 import asyncio, json, sys
 from pathlib import Path
-from sterna.engines.local.launch.warden import Launch, connect_or_start
+from sterna.engines.local.launch.warden.client import connect_or_start
+from sterna.engines.local.launch.warden.values import Launch
 
 async def main():
     client = await connect_or_start(Path(sys.argv[1]))

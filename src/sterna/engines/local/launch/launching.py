@@ -1,6 +1,6 @@
 """From a worker's row to the process that the warden is asked for: environment, directory, limits, hooks.
 
-A process on somebody's machine stands for a container: it gets the environment that the engine was started in (so that
+A process on this machine stands for a container: it gets the environment that the engine was started in (so that
 the programs and libraries found there are found by it, too), the interpreter that runs the engine first in its PATH,
 what the manifest says, and the contract of its kind. The image plays no part.
 """
@@ -36,7 +36,7 @@ def base_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     path = env.get("PATH", os.defpath)
     if beside not in path.split(os.pathsep):
         env["PATH"] = f"{beside}{os.pathsep}{path}"
-    env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")  # what it prints is to be seen when it prints it
+    env["PYTHONUNBUFFERED"] = env.get("PYTHONUNBUFFERED", "1")  # its output is readable while it runs
     return env
 
 
@@ -51,7 +51,7 @@ def ports_needed(workload: Workload, workers: Sequence[int]) -> tuple[bool, int]
 
 
 def members_of(workload: Workload, workers: Sequence[int], ports: Sequence[int]) -> list[Member]:
-    """Everybody with an address on this machine. Where one port is enough, it is the one that all meet at."""
+    """All members with an address on this machine. Where one port is enough, it is the one that all meet at."""
     places = addresses_of(workload, workers)
     if len(ports) < len(places):
         return [Member(role, ordinal, HOST, ports[0] if ports else 0) for role, ordinal in places]
@@ -101,7 +101,7 @@ def contract_of(
     env = dict(found.env)
     if workload.contract is Contract.TORCHRUN and "PET_RDZV_CONF" in env:
         env["PET_RDZV_CONF"] = _rendezvous(env["PET_RDZV_CONF"], is_host=row.rank == 0)
-        # Agents that share their store tell its address in the first round only: who joins later would wait in vain.
+        # Agents that share their store tell its address in the first round only: later ones would never get it.
         env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     fields = pod_fields(workload, row.place, uid=row.uid, host_ip=HOST, pod_ip=HOST)
     return launch_of(

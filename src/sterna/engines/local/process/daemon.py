@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sterna.engines.distribution import DistributionFile
-from sterna.engines.local.launch.warden import Census, Limits, ProcessState, WardenClient, connect_or_start
+from sterna.engines.local.launch.warden.client import WardenClient, connect_or_start
+from sterna.engines.local.launch.warden.values import Census, Limits, ProcessState
 from sterna.engines.local.loop.carry_out import Hands
 from sterna.engines.local.loop.cycles import SchedulerLoop
 from sterna.engines.local.loop.engine import LocalEngine

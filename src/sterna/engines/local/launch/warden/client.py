@@ -1,17 +1,18 @@
 """The engine's side of the warden: an asyncio client that starts it when needed, and comes back when it is lost.
 
 Every call has a deadline. A call whose connection breaks is sent once more over a new one, because a repeat changes
-nothing; only `signal` is not, and says so. What is pushed (`on_exit`) only wakes the engine: `list_all` is the truth.
+nothing; only `leave` is not. What is pushed (`on_exit`) only wakes the engine: `list_all` is the truth.
 """
 
 import asyncio
+import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sterna.engines.local.launch.warden import wire
-from sterna.engines.local.launch.warden.beginning import Settings, begin
 from sterna.engines.local.launch.warden.line import Broken, Line
 from sterna.engines.local.launch.warden.values import (
     Census,
@@ -28,8 +29,14 @@ from sterna.engines.local.launch.warden.values import (
 )
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound, SternaError
 
-CALL_S = 30.0  # nothing a warden answers takes long; this is for a machine that swaps
+CALL_S = 30.0  # every answer of a warden is quick; this is for a machine that swaps
+BEGIN_S = 25.0  # a dead predecessor's processes are killed first, which may take a while
 RETRY_AFTER_S = 1.0
+
+
+class Settings(NamedTuple):
+    idle_s: float = 60.0  # how long a warden without processes and clients stays
+    cgroups: str = "auto"  # or `none`, or the path of a control group handed to this user
 
 
 async def connect_or_start(
@@ -79,7 +86,7 @@ class WardenClient:
     async def stop(
         self, process_id: str, *, grace_s: float, pre_stop: Hook | None = None, whole_group: bool = True
     ) -> ProcessState:
-        """TERM now, KILL to everything of it `grace_s` later; the warden keeps the deadline, whoever else dies.
+        """TERM now, KILL to everything of it `grace_s` later; the warden keeps the deadline even if the engine dies.
 
         Repeated: the earliest deadline holds, TERM is sent once. `grace_s` 0 kills at once. With `pre_stop`, TERM
         waits for the hook to end (run once, inside the same grace). `whole_group` False sends TERM to the leader
@@ -89,11 +96,6 @@ class WardenClient:
         hook = None if pre_stop is None else to_wire(pre_stop)
         answer = await self._ask("stop", id=process_id, grace_s=grace_s, pre_stop=hook, whole_group=whole_group)
         return state_from_wire(answer)
-
-    async def signal(self, process_id: str, number: int, *, whole_group: bool = True) -> bool:
-        """Send a signal; False when the process has ended. Not repeated when the connection breaks."""
-        answer = await self._ask("signal", repeat=False, id=process_id, number=number, whole_group=whole_group)
-        return bool(answer["sent"])
 
     async def run_hook(self, process_id: str, hook: Hook) -> HookEnded:
         """Run a command beside a live worker and wait for its end; a name that ran before answers as it did then."""
@@ -117,9 +119,11 @@ class WardenClient:
         return tuple((await self._ask("ports", id=owner_id, count=count))["ports"])
 
     async def release_ports(self, *owner_ids: str) -> None:
+        """Give up all ports held for these. Unknown ids pass."""
         await self._ask("release", ids=list(owner_ids))
 
     async def limits(self) -> Limits:
+        """What this machine lets the warden enforce."""
         return limits_from_wire(await self._ask("limits"))
 
     async def leave(self, *, kill: bool = False, grace_s: float = 10.0) -> None:
@@ -177,7 +181,7 @@ class WardenClient:
         try:
             directory = os.open(self.home, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
-            return None  # whatever is wrong with it, a warden that begins there says it best
+            return None  # a warden that begins there says what is wrong with it
         try:  # by way of the descriptor, since a socket's path has 108 bytes and a home may have more
             _, line = await asyncio.get_running_loop().create_unix_connection(
                 lambda: Line(self._ended, self._lost), path=f"/proc/self/fd/{directory}/{wire.SOCKET_NAME}"
@@ -192,7 +196,7 @@ class WardenClient:
             await line.hello
         except Broken:
             return None
-        except BaseException:  # above all a deadline: whoever listens there and does not greet is not waited for
+        except BaseException:  # above all a deadline: a listener that sends no greeting is not waited for
             line.drop()
             raise
         return line
@@ -204,6 +208,41 @@ class WardenClient:
     def _lost(self) -> None:
         if self._on_lost is not None and not self._closed:
             self._on_lost()
+
+
+async def begin(home: Path, settings: Settings) -> None:
+    """Start the warden of a home; returns once one listens there. Raises EngineUnavailable, which says why none does.
+
+    It is safe to run any number at once: the warden that takes the lock wins, the others see it listening and return.
+    """
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (home, home / wire.DIRECTORY_NAME):
+            directory.mkdir(mode=0o700, exist_ok=True)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-I", "-S", "-X", "utf8"),  # no site-packages, nothing from the environment: it starts fast, stays small
+            str(Path(__file__).with_name("__main__.py")),
+            str(home.absolute()),
+            json.dumps(settings._asdict()),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+        )
+    except OSError as error:
+        raise EngineUnavailable(f"the warden of {home} cannot be started: {error}", retry_after_s=5.0) from error
+    try:
+        async with asyncio.timeout(BEGIN_S):
+            _, said = await process.communicate()
+    except TimeoutError as error:
+        process.kill()
+        raise EngineUnavailable(f"the warden of {home} did not start in {BEGIN_S:g} s", retry_after_s=5.0) from error
+    if process.returncode != 0:
+        why = said.decode(errors="replace").strip()[-2000:] or f"exit code {process.returncode}"
+        raise EngineUnavailable(f"the warden of {home} did not start: {why}", retry_after_s=5.0)
 
 
 def _ours(refusal: wire.Refused) -> SternaError:

@@ -1,4 +1,4 @@
-"""All processes of one home: who runs, who ended, what is on disk about it, and which ports are held.
+"""All processes of one home: which run, which ended, what is on disk about it, and which ports are held.
 
 The order that matters is kept here: an end is first appended to the journal and synced, then told. Ends of the same
 moment share one sync.
@@ -7,16 +7,15 @@ moment share one sync.
 import os
 from collections.abc import Callable
 
-from sterna.engines.local.launch.warden.cgroups import Cgroups
-from sterna.engines.local.launch.warden.charge import Charge
-from sterna.engines.local.launch.warden.child import Nursery
-from sterna.engines.local.launch.warden.hooks import not_run
 from sterna.engines.local.launch.warden.journal import Journal
-from sterna.engines.local.launch.warden.leftovers import children, kill_each
 from sterna.engines.local.launch.warden.loop import now_s
 from sterna.engines.local.launch.warden.ports import Ports
 from sterna.engines.local.launch.warden.values import Census, Hook, HookEnded, Launch, ProcessState
 from sterna.engines.local.launch.warden.wire import Refused
+from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, kill_each
+from sterna.engines.local.launch.warden.workers.charge import Charge
+from sterna.engines.local.launch.warden.workers.child import Nursery, not_run
+from sterna.engines.local.launch.warden.workers.leftovers import children
 
 DISK_S = 10.0  # how long an end waits for a full disk before it is told all the same
 
@@ -69,17 +68,11 @@ class House:
     def stop(
         self, process_id: str, grace_s: float, pre_stop: Hook | None = None, *, whole_group: bool = True
     ) -> ProcessState:
+        """Have it end within `grace_s`; its state now. Raises Refused for an unknown id."""
         charge = self._charges.get(process_id)
         if charge is not None:
             charge.stop(grace_s, pre_stop, whole_group=whole_group)
         return self.state_of(process_id)
-
-    def signal(self, process_id: str, number: int, *, whole_group: bool) -> bool:
-        charge = self._charges.get(process_id)
-        if charge is None:
-            self.state_of(process_id)
-            return False
-        return charge.signal(number, whole_group=whole_group)
 
     def run_hook(self, process_id: str, hook: Hook, call: Callable[[HookEnded], None]) -> None:
         charge = self._charges.get(process_id)
@@ -139,7 +132,7 @@ class House:
         for charge in charges:
             self._tell(charge)
         if not self._charges and not self.cgroups.places:
-            kill_each(children(os.getpid()))  # whoever hid and became ours: nobody is left who could want it
+            kill_each(children(os.getpid()))  # what hid and was adopted: no worker is left that it could belong to
 
     def _tell(self, charge: Charge) -> None:
         state = charge.end

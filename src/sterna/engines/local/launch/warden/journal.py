@@ -1,7 +1,7 @@
 """What must survive the warden: which processes it started, and how each ended. Lines of JSON, appended and synced.
 
     {"began": state, "boot": id}   before the fork; not synced, because a machine that crashes takes the process along
-    {"ended": state}               synced before anyone is told
+    {"ended": state}               synced before clients are told
     {"forgot": id}
 
 Read once, by the next warden: whatever began and has no end was lost with its predecessor. A torn last line, all that
@@ -12,8 +12,8 @@ import json
 import os
 from typing import Any
 
-from sterna.engines.local.launch.warden.hierarchies import read_text
 from sterna.engines.local.launch.warden.values import Phase, ProcessState, state_from_wire, to_wire
+from sterna.engines.local.launch.warden.workers.hierarchies import read_text
 
 REWRITE_BYTES = 2**20
 

@@ -15,7 +15,7 @@ class Broken(Exception):
 
 
 class Line(asyncio.Protocol):
-    """One connection: numbered questions out, answers and pushed ends in."""
+    """`on_end` is called for each pushed end, `on_lost` once when the connection to a warden of our release ends."""
 
     def __init__(self, on_end: Callable[[ProcessState], None], on_lost: Callable[[], None]) -> None:
         self.broken = False
@@ -29,6 +29,7 @@ class Line(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     async def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request. Raises Broken, or the warden's `Refused`."""
         if self.broken or self._transport is None:
             raise Broken
         number = next(self._numbers)
@@ -66,7 +67,7 @@ class Line(asyncio.Protocol):
             for line in self._lines.feed(data):
                 self._received(wire.decode(line))
         except (wire.Refused, wire.LineTooLong):
-            self.drop()  # whatever that is, it is no warden
+            self.drop()  # not a warden
 
     def _received(self, message: dict[str, Any]) -> None:
         if "ended" in message:

@@ -1,12 +1,12 @@
-"""Ports nobody else gets: bound here, without listening, for as long as their owner may want them.
+"""Reserved ports: bound here, without listening, for as long as their owner may need them.
 
-A bound socket keeps the kernel from giving its port to anyone who asks for "some port" (bind to 0, or a connection's
-own end), and from anyone who names it and sets neither SO_REUSEADDR nor SO_REUSEPORT. The worker it is meant for sets
-one of them, as servers do, and the kernel lets it bind and listen beside ours, because ours does not listen. Tried
+A bound socket keeps the kernel from giving its port to a process that asks for "some port" (bind to 0, or a
+connection's own end), and to one that names it and sets neither SO_REUSEADDR nor SO_REUSEPORT. The worker sets one of
+them, as servers do, and the kernel lets it bind and listen beside ours, because ours does not listen. Tried
 with torch's TCPStore (libuv and not), TensorFlow's gRPC server, http.server, asyncio and plain sockets: the tests do.
 
 Ours is bound to every address, of both families, since TCPStore and gRPC bind to every address as well, and a port
-that a stranger holds on another interface would be useless to them.
+that another process holds on another interface would be useless to them.
 """
 
 import os
@@ -37,6 +37,7 @@ class Ports:
         return tuple(have)[:count]
 
     def release(self, owner: str) -> None:
+        """Give up all ports of this owner, if it has any."""
         for holder in self._held.pop(owner, {}).values():
             holder.close()
 

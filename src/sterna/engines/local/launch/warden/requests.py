@@ -3,7 +3,6 @@
 import math
 import os
 import re
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -66,12 +65,6 @@ class Fields:
 
     def flag(self, name: str) -> bool:
         return bool(self._checked(name, lambda value: isinstance(value, bool), "true or false"))
-
-    def signal(self, name: str) -> int:
-        def valid(value: Any) -> bool:
-            return _is_whole(value, 1, 64) and value in signal.valid_signals()
-
-        return int(self._checked(name, valid, "a signal's number"))
 
     def cpus(self, name: str) -> tuple[int, ...]:
         def cores(value: Any) -> bool:

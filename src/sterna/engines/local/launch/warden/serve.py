@@ -1,7 +1,7 @@
 """The warden's own life: become a background process, take the lock, clean up after a predecessor, listen, leave.
 
-It leaves when it has had nothing to do and nobody to talk to for a while, when it is told to, and when its home is
-removed: what runs then can never be found again, so it is ended first.
+It leaves when it has had neither processes nor clients for a while, when it is told to, and when its home is removed:
+what runs then can never be found again, so it is ended first.
 """
 
 import fcntl
@@ -16,16 +16,16 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from sterna.engines.local.launch.warden import wire
-from sterna.engines.local.launch.warden.aftermath import outlive, sweep
-from sterna.engines.local.launch.warden.cgroups import Cgroups, removed, weigh
-from sterna.engines.local.launch.warden.child import Nursery
-from sterna.engines.local.launch.warden.hierarchies import find_places
 from sterna.engines.local.launch.warden.house import House
 from sterna.engines.local.launch.warden.journal import Journal
 from sterna.engines.local.launch.warden.loop import Loop, now_s
 from sterna.engines.local.launch.warden.requests import Fields
 from sterna.engines.local.launch.warden.sessions import Reply, Sessions
-from sterna.engines.local.launch.warden.spawn import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, Inherited, prctl
+from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, weigh
+from sterna.engines.local.launch.warden.workers.child import Nursery
+from sterna.engines.local.launch.warden.workers.hierarchies import find_places, removed
+from sterna.engines.local.launch.warden.workers.leftovers import outlive, sweep
+from sterna.engines.local.launch.warden.workers.spawn import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, Inherited, prctl
 
 LOCK_S = 20.0  # a predecessor's aftermath keeps the lock while it cleans up
 LOG_BYTES_MAX = 2**20
@@ -63,7 +63,7 @@ def _live(home: str, settings: dict[str, Any], ready_fd: int) -> NoReturn:
     try:
         os.setsid()
         ground = _prepared(home, str(settings.get("cgroups", "auto")))
-        if ground is not None:  # else somebody listens there already
+        if ground is not None:  # else a warden listens there already
             pid = os.fork()
             if pid != 0:
                 os.close(ready_fd)
@@ -168,7 +168,7 @@ class Warden:
             self._loop.leave()
 
     def _look(self) -> None:
-        """Now and then: is there still a home, something to do, somebody to talk to?"""
+        """Now and then: is there still a home, are there processes or clients?"""
         if not _is_at(f"{self._ground.directory}/lock", self._ground.lock_fd):
             self._close(TERM_GRACE_S)
         if not (self._house.is_empty and self._sessions.is_empty):

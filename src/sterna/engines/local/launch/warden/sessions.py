@@ -1,4 +1,4 @@
-"""Who is connected, and what they ask: requests in, answers and pushed ends out.
+"""Clients of the warden: their requests in, answers and pushed ends out.
 
 No client can harm the warden: lines, buffers and the number of clients are bounded, every field is checked, and a
 request that fails is refused. Only the user the warden runs as can connect at all, and root.
@@ -53,9 +53,6 @@ class Sessions:
                 pre_stop = hook_in(request.within("pre_stop")) if request.has("pre_stop") else None
                 whole_group = request.flag("whole_group")
                 reply(to_wire(house.stop(request.id(), request.seconds("grace_s"), pre_stop, whole_group=whole_group)))
-            case "signal":
-                number, whole_group = request.signal("number"), request.flag("whole_group")
-                reply({"sent": house.signal(request.id(), number, whole_group=whole_group)})
             case "hook":
                 house.run_hook(request.id(), hook_in(request.within("hook")), lambda ended: reply(to_wire(ended)))
             case "list":

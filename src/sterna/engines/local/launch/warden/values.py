@@ -1,7 +1,7 @@
 """What engine and warden say to each other: launches, hooks, the state of a process, its end, the limits in force.
 
 Values only, and named tuples rather than dataclasses: the warden imports this module and has to stay small. Each value
-travels as a JSON object of its own fields. Checking what a stranger sent is `requests.py`; here both sides are ours,
+travels as a JSON object of its own fields. Checking untrusted input is `requests.py`; here both sides are ours,
 though perhaps of different releases, so fields a reader does not know are left out.
 """
 
@@ -15,7 +15,7 @@ class Phase(StrEnum):
     STOPPING = "stopping"  # asked to end, and will be killed at its deadline
     EXITED = "exited"  # it and everything it left behind is gone; `exited` says how
     FAILED = "failed"  # its program never ran; `message` says why
-    LOST = "lost"  # its warden died, and it with it; how it would have ended nobody knows
+    LOST = "lost"  # its warden died, and it with it; how it would have ended is not known
 
     @property
     def alive(self) -> bool:
@@ -36,7 +36,7 @@ class Launch(NamedTuple):
     cpu_milli: int | None = None  # thousandths of a core; None: no quota
     cpus: tuple[int, ...] | None = None  # the cores it may run on; None: all that the warden may use
     nice: int = 0
-    node: str = ""  # the virtual node whose CPUs it shares with everybody there; empty: none
+    node: str = ""  # the virtual node whose CPUs it shares with all processes there; empty: none
     node_cpu_milli: int | None = None  # what all processes of that node may use together; None: no quota
 
 

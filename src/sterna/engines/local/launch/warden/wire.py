@@ -1,4 +1,4 @@
-"""Lines of JSON over a unix stream socket: framing, the words of a request, and the refusals that travel back.
+"""Lines of JSON over a unix stream socket: framing, the form of requests and answers, and refusals.
 
 Request   {"n": 7, "do": "start", ...}            answered by {"n": 7, "ok": ...} or {"n": 7, "refused": {...}}
 Unasked   {"hello": {...}} first, then {"ended": <process state>} for each process that ended.

@@ -12,7 +12,10 @@ import resource
 import signal
 from typing import NamedTuple, NoReturn
 
+from sterna.engines.local.launch.warden.workers.hierarchies import read_text, try_to_write, write_text
+
 PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_OOM_SCORE = "/proc/self/oom_score_adj"
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -25,7 +28,7 @@ class Inherited(NamedTuple):
 
     @classmethod
     def taken(cls) -> "Inherited":
-        umask = os.umask(0o077)  # the warden's own files are nobody else's business
+        umask = os.umask(0o077)  # the warden's own files are for its user only
         soft, hard = files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != hard:  # two descriptors for each worker, and those for ports
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -48,6 +51,7 @@ class Forked(NamedTuple):
 
 
 def prctl(option: int, argument: int | bytes) -> None:
+    """The system call. Raises OSError."""
     if _prctl(option, argument, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), f"prctl {option}")
@@ -82,7 +86,7 @@ def fork_into(program: Program, inherited: Inherited) -> Forked:
 
 
 def failure_message(report: bytes, program: Program) -> str:
-    """The child's last words, for people: `<errno> <stage>`."""
+    """The child's report, `<errno> <stage>`, as a message for people."""
     number, _, stage = report.decode(errors="replace").partition(" ")
     code = int(number) if number.isdigit() else 0
     why = os.strerror(code)
@@ -121,7 +125,7 @@ def _become(program: Program, inherited: Inherited, *, parent: int, output_w: in
             os._exit(1)
         stage = "control group"
         for path in program.join:
-            _write(path, b"0")
+            write_text(path, "0")
         stage = "limits"
         resource.setrlimit(resource.RLIMIT_NOFILE, inherited.files_max)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -131,7 +135,7 @@ def _become(program: Program, inherited: Inherited, *, parent: int, output_w: in
         if program.nice:
             stage = f"nice {program.nice}"
             os.nice(program.nice)
-        _write_oom_score(inherited.oom_score_adj)
+        try_to_write(_OOM_SCORE, str(inherited.oom_score_adj))
         os.umask(inherited.umask)
         stage = "standard streams"
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -155,25 +159,6 @@ def _become(program: Program, inherited: Inherited, *, parent: int, output_w: in
 
 def _oom_score_adjusted() -> int:
     """When the machine runs out of memory a training process should go, not the parent of them all."""
-    try:
-        with open("/proc/self/oom_score_adj", encoding="ascii") as file:
-            before = int(file.read())
-        _write_oom_score(min(before, -500))  # not allowed for everyone; then it stays as it is
-    except (OSError, ValueError):
-        return 0
+    before = int(read_text(_OOM_SCORE) or 0)
+    try_to_write(_OOM_SCORE, str(min(before, -500)))  # an ordinary user may not; then it stays as it is
     return before
-
-
-def _write_oom_score(score: int) -> None:
-    try:
-        _write("/proc/self/oom_score_adj", b"%d" % score)
-    except OSError:
-        return
-
-
-def _write(path: str, content: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, content)
-    finally:
-        os.close(fd)

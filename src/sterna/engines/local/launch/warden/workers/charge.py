@@ -3,7 +3,7 @@
     starting -> running -> (stopping ->) leader dead -> what it left behind killed -> recorded -> told
         \\-> failed, with a reason
 
-Where it is on that way is `state`; who is told, and how the end gets to disk, is the house's business.
+Where it is on that way is `state`. Recording the end on disk and telling clients is done by the house.
 """
 
 import signal
@@ -11,22 +11,20 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from sterna.engines.local.launch.warden.cgroups import Cgroups, Group, in_mib
-from sterna.engines.local.launch.warden.child import Child, Ended, Nursery, signal_name
-from sterna.engines.local.launch.warden.hooks import HookRun, not_run
-from sterna.engines.local.launch.warden.leftovers import (
+from sterna.engines.local.launch.warden.loop import Timer, now_s
+from sterna.engines.local.launch.warden.values import Exited, Hook, HookEnded, Launch, Phase, ProcessState
+from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, Group, in_mib, kill_each
+from sterna.engines.local.launch.warden.workers.child import Child, Ended, HookRun, Nursery, not_run, signal_name
+from sterna.engines.local.launch.warden.workers.leftovers import (
     MARK,
     Found,
     began_ticks,
-    kill_each,
     marked,
     of_worker,
     still_there,
 )
-from sterna.engines.local.launch.warden.logs import LogFile
-from sterna.engines.local.launch.warden.loop import Timer, now_s
-from sterna.engines.local.launch.warden.spawn import Program
-from sterna.engines.local.launch.warden.values import Exited, Hook, HookEnded, Launch, Phase, ProcessState
+from sterna.engines.local.launch.warden.workers.logs import LogFile
+from sterna.engines.local.launch.warden.workers.spawn import Program
 
 LEFTOVERS_S = 10.0  # how long an end waits for killed children; beyond that they hang in the kernel
 
@@ -53,7 +51,7 @@ class Charge:
         self._found: list[Found] = []  # left behind, without a control group
         self._began_ticks = 0  # nothing of it is older
         self._hooks: dict[str, HookRun] = {}
-        self._deadline_s: float | None = None  # when it will be killed; None: nobody asked it to end
+        self._deadline_s: float | None = None  # when it will be killed; None: it was not asked to end
         self._deadline: Timer | None = None
         self._grace_s = 0.0
         self._termed = False
@@ -90,9 +88,6 @@ class Charge:
         else:
             call(self.state)
 
-    def signal(self, number: int, *, whole_group: bool) -> bool:
-        return self._leader is not None and self._leader.signal(number, whole_group=whole_group)
-
     def stop(self, grace_s: float, pre_stop: Hook | None, *, whole_group: bool) -> None:
         """Earliest deadline wins; the hook runs once; TERM is sent once."""
         if self._leader is None or self._leader.ended is not None or not self.state.alive:
@@ -125,7 +120,7 @@ class Charge:
         run.when_ended(call)
 
     def recorded(self, state: ProcessState) -> None:
-        """Its end is on disk; whoever still waits is told."""
+        """Its end is on disk: callers that still wait for its start get it."""
         self.state = state
         for call in self._waiting:
             call(state)
@@ -149,7 +144,7 @@ class Charge:
         if not self._termed and self._leader is not None:
             self._termed = True
             self._leader.signal(signal.SIGTERM, whole_group=whole_group)
-            self._leader.signal(signal.SIGCONT)  # one that was suspended could not even refuse
+            self._leader.signal(signal.SIGCONT)  # a suspended process would not handle TERM
 
     def _out_of_grace(self) -> None:
         if self._leader is not None and self._leader.ended is None:
@@ -179,7 +174,9 @@ class Charge:
         if (left or any(run.ended is None for run in self._hooks.values())) and now_s() < self._left_until_s:
             kill_each(left)
             self._house.nursery.loop.after(self._left_wait_s, self._wait_for_leftovers)
-            self._left_wait_s = min(0.5, self._left_wait_s * 2)  # what hangs in the kernel is not hurried by looking
+            self._left_wait_s = min(
+                0.5, self._left_wait_s * 2
+            )  # polling faster does not help against what hangs in the kernel
             return
         if left:
             self._note(f"{len(left)} processes it left behind would not die: {left[:10]}")

@@ -1,6 +1,6 @@
 """One forked child, a worker's leader or a hook: whether its program runs, what it writes, how it ended.
 
-Knows nothing of phases, limits or deadlines: that is a charge's business.
+A hook runs once beside its worker, bounded in time. Phases and limits are not here: those are a charge's.
 """
 
 import os
@@ -8,9 +8,10 @@ import signal
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sterna.engines.local.launch.warden.logs import LogFile, LogPump
-from sterna.engines.local.launch.warden.loop import Loop
-from sterna.engines.local.launch.warden.spawn import Inherited, Program, failure_message, fork_into
+from sterna.engines.local.launch.warden.loop import Loop, Timer
+from sterna.engines.local.launch.warden.values import Hook, HookEnded
+from sterna.engines.local.launch.warden.workers.logs import LogFile, LogPump
+from sterna.engines.local.launch.warden.workers.spawn import Inherited, Program, failure_message, fork_into
 
 EXEC_S = 30.0  # to become its program; longer means a directory that does not answer
 
@@ -70,17 +71,16 @@ class Child:
         self._loop.readable(self._report_fd, self._reported)
         self._overdue_timer = self._loop.after(EXEC_S, self._overdue)
 
-    def signal(self, number: int, *, whole_group: bool = True) -> bool:
-        """False when it has ended. Before that its number cannot be anybody else's: we have not reaped it."""
+    def signal(self, number: int, *, whole_group: bool = True) -> None:
+        """Nothing once it has ended. Before that its number belongs to no other process: it is not reaped yet."""
         if self.ended is not None:
-            return False
+            return
         try:
             os.killpg(self.pid, number) if whole_group else os.kill(self.pid, number)
         except ProcessLookupError:  # not yet a group of its own
             os.kill(self.pid, number)
-        except PermissionError:  # it became somebody else, as a set-user-id program
-            return False
-        return True
+        except PermissionError:  # it runs as another user by now, as a set-user-id program does
+            return
 
     def reaped(self, ended: Ended) -> None:
         self._reported()
@@ -114,6 +114,66 @@ class Child:
             self.signal(signal.SIGKILL)
 
 
+def not_run(hook: Hook) -> HookEnded:
+    return HookEnded(hook.name, None, None, False, f"{hook.name} hook: not run, its worker has ended")
+
+
+class HookRun:
+    def __init__(self, hook: Hook) -> None:
+        self.ended: HookEnded | None = None
+        self._hook = hook
+        self._child: Child | None = None
+        self._timed_out = False
+        self._timer: Timer | None = None
+        self._waiting: list[Callable[[HookEnded], None]] = []
+
+    def begin(self, nursery: Nursery, program: Program, log: LogFile) -> None:
+        try:
+            self._child = nursery.bear(program, log)
+        except OSError as error:
+            self._end(None, None, f"{self._hook.name} hook: no process: {os.strerror(error.errno or 0)}")
+            return
+        self._child.on_end = self._reaped
+        self._timer = nursery.loop.after(self._hook.timeout_s, self._out_of_time)
+
+    def when_ended(self, call: Callable[[HookEnded], None]) -> None:
+        if self.ended is not None:
+            call(self.ended)
+        else:
+            self._waiting.append(call)
+
+    def kill(self) -> None:
+        if self._child is not None:
+            self._child.signal(signal.SIGKILL)
+
+    def _out_of_time(self) -> None:
+        self._timed_out = True
+        self.kill()
+
+    def _reaped(self) -> None:
+        assert self._child is not None
+        assert self._child.ended is not None
+        self._child.drain()  # what its own children still write is not waited for
+        code, number = self._child.ended.code, self._child.ended.signal
+        name = f"{self._hook.name} hook"
+        if self._child.failure:
+            self._end(None, None, f"{name}: {self._child.failure}")
+        elif self._timed_out:
+            self._end(code, number, f"{name}: killed, it took longer than {self._hook.timeout_s:g} s")
+        elif number is not None:
+            self._end(code, number, f"{name}: killed by {signal_name(number)}")
+        else:
+            self._end(code, number, f"{name}: exit code {code}" if code else "")
+
+    def _end(self, code: int | None, number: int | None, message: str) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.ended = HookEnded(self._hook.name, code, number, self._timed_out, message)
+        for call in self._waiting:
+            call(self.ended)
+        self._waiting.clear()
+
+
 def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
@@ -122,4 +182,4 @@ def signal_name(number: int) -> str:
 
 
 def _nothing() -> None:
-    """Nobody waits for it yet."""
+    """No callback is set yet."""

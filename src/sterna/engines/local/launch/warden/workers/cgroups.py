@@ -7,11 +7,20 @@ for and cannot be set become notes on the process, never a silent nothing; a wor
 
 import os
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from sterna.engines.local.launch.warden.hierarchies import Place, hand_down, read_text, write_text
 from sterna.engines.local.launch.warden.values import Launch, Limit, Limits
+from sterna.engines.local.launch.warden.workers.hierarchies import (
+    Place,
+    hand_down,
+    make,
+    read_text,
+    removed,
+    try_to_write,
+    write_text,
+)
 
 CPU_PERIOD_US = 100_000
 CPU_QUOTA_US_MIN = 1_000  # the kernel takes no less
@@ -50,9 +59,7 @@ class Cgroups(NamedTuple):
             above = _node_group(place, launch.node, shared, notes) if shared is not None and place.cpu else place.path
             path = f"{above}/{launch.id}"
             try:
-                os.mkdir(path)
-            except FileExistsError:
-                pass  # left by a predecessor whose sweep could not remove it; empty, or the sweep would have waited
+                make(path)  # one that a predecessor's sweep could not remove is empty, or the sweep would have waited
             except OSError as error:
                 notes.append(f"no control group for it in {place.label}: {os.strerror(error.errno or 0)}")
                 continue
@@ -86,11 +93,13 @@ class Group(NamedTuple):
         try:
             if unified:
                 write_text(f"{path}/memory.max", str(limit_bytes))
-                _tried(f"{path}/memory.swap.max", "0")  # absent without swap
-                _tried(f"{path}/memory.oom.group", "1")  # half a training process is no use to anyone
+                try_to_write(f"{path}/memory.swap.max", "0")  # absent without swap
+                try_to_write(
+                    f"{path}/memory.oom.group", "1"
+                )  # a training process that lost some of its children is of no use
             else:
                 write_text(f"{path}/memory.limit_in_bytes", str(limit_bytes))
-                _tried(f"{path}/memory.memsw.limit_in_bytes", str(limit_bytes))
+                try_to_write(f"{path}/memory.memsw.limit_in_bytes", str(limit_bytes))
         except OSError as error:
             return [f"memory limit of {in_mib(limit_bytes)} is not enforced: {error}"]
         return []
@@ -144,8 +153,7 @@ def _node_group(place: Place, node: str, milli: int, notes: list[str]) -> str:
     """The group that all workers of a node share, with its quota; where it cannot be had, ours above it."""
     path = f"{place.path}/{NODE}{node}"
     try:
-        with suppress(FileExistsError):
-            os.mkdir(path)
+        make(path)
         if place.unified:
             hand_down(path)
         weigh(path, milli, unified=place.unified)
@@ -167,9 +175,9 @@ def _set_quota(path: str, milli: int, *, unified: bool) -> None:
 def weigh(path: str, milli: int, *, unified: bool) -> None:
     """Its share of a busy machine. A group weighs as much as a single process, however many it has, unless told."""
     if unified:
-        _tried(f"{path}/cpu.weight", str(min(10_000, max(1, milli // 10))))
+        try_to_write(f"{path}/cpu.weight", str(min(10_000, max(1, milli // 10))))
     else:
-        _tried(f"{path}/cpu.shares", str(min(262_144, max(2, milli * 1024 // 1000))))
+        try_to_write(f"{path}/cpu.shares", str(min(262_144, max(2, milli * 1024 // 1000))))
 
 
 def pids_in(path: str) -> list[int]:
@@ -181,30 +189,14 @@ def kill_all_in(path: str) -> None:
     try:
         write_text(f"{path}/cgroup.kill", "1")
     except OSError:  # version 1, or an older kernel
-        for pid in pids_in(path):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        kill_each(pids_in(path))
 
 
-def removed(path: str) -> bool:
-    """Remove an empty group; False while something is in it."""
-    try:
-        os.rmdir(path)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
+def kill_each(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def in_mib(size_bytes: int) -> str:
     return f"{size_bytes / 2**20:.0f} MiB" if size_bytes >= 2**20 else f"{size_bytes} bytes"
-
-
-def _tried(path: str, content: str) -> None:
-    try:
-        write_text(path, content)
-    except OSError:
-        return

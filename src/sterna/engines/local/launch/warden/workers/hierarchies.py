@@ -1,8 +1,8 @@
-"""Where on this machine control groups can be made, found by trying: the mounts, our own place, who lets us in.
+"""Where on this machine control groups can be made, found by trying: the mounts, our own place, our permissions.
 
 A group goes as high as possible: below the nearest ancestor that has a limit of its own (which thus keeps binding
 what we start), else at the top. Lower would put training processes into the group of a login session or of a service,
-and whoever ends that would end them; the warden exists so that this does not happen.
+and the end of that session would end them, which the warden exists to prevent.
 """
 
 import os
@@ -102,7 +102,7 @@ def _best(parents: list[str], name: str, *, unified: bool) -> tuple[Place | None
         try:
             place = _settled(parent, name, unified=unified)
         except OSError as error:
-            _remove_if_empty(f"{parent}/{name}")
+            removed(f"{parent}/{name}")
             why = why or f"{parent}: {os.strerror(error.errno or 0)}"
             continue
         if place.memory or place.cpu:
@@ -112,7 +112,7 @@ def _best(parents: list[str], name: str, *, unified: bool) -> tuple[Place | None
         if best is None:
             best = place
         else:
-            _remove_if_empty(place.path)
+            removed(place.path)
     return best, why
 
 
@@ -121,11 +121,11 @@ def _settled(parent: str, name: str, *, unified: bool) -> Place:
     path = f"{parent}/{name}"
     if unified:
         hand_down(parent)
-    _make(path)
+    make(path)
     if unified:
         hand_down(path)
     trial = f"{path}/.trial"
-    _make(trial)
+    make(trial)
     try:
         _join_in_child(trial)
         given = _controllers(trial, unified=unified)
@@ -138,10 +138,7 @@ def hand_down(path: str) -> None:
     """Let groups below `path` have memory and CPU limits; where that is refused they have none, and `_best` sees it."""
     for controller in ("memory", "cpu"):
         if controller not in read_text(f"{path}/cgroup.subtree_control").split():
-            try:
-                write_text(f"{path}/cgroup.subtree_control", f"+{controller}")
-            except OSError:
-                continue
+            try_to_write(f"{path}/cgroup.subtree_control", f"+{controller}")
 
 
 def _controllers(path: str, *, unified: bool) -> frozenset[str]:
@@ -165,16 +162,21 @@ def _join_in_child(group: str) -> None:
         raise OSError(number, os.strerror(number), group)
 
 
-def _make(path: str) -> None:
-    with suppress(FileExistsError):  # a predecessor's
+def make(path: str) -> None:
+    """Make a group; one that a predecessor left there is taken over."""
+    with suppress(FileExistsError):
         os.mkdir(path)
 
 
-def _remove_if_empty(path: str) -> None:
+def removed(path: str) -> bool:
+    """Remove an empty group; False while something is in it."""
     try:
         os.rmdir(path)
+    except FileNotFoundError:
+        return True
     except OSError:
-        return
+        return False
+    return True
 
 
 def _unescaped(point: str) -> str:
@@ -196,3 +198,9 @@ def write_text(path: str, content: str) -> None:
         os.write(fd, content.encode())
     finally:
         os.close(fd)
+
+
+def try_to_write(path: str, content: str) -> None:
+    """For what is good to have: a file that is absent or refuses changes nothing."""
+    with suppress(OSError):
+        write_text(path, content)
