@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sterna.training.checkpoint import CheckpointStore, optimizer_loan
+from sterna.training.checkpoint import CheckpointStore, OptimizerLoan
 
 STALL_P50_MS = 5.0
 HELD_TO_MEGABYTES = 110  # the limit is about a state of 100 MB; larger ones are measured to see how it grows
@@ -156,7 +156,7 @@ class Saver:
         self._training = training
         self._file = directory / "state.pth"
         self._store = CheckpointStore(directory / "generations", incarnation=1)
-        self._loan = optimizer_loan([training.optimizer])
+        self._loan = OptimizerLoan([training.optimizer])
         self._step = 0
 
     def prepare(self) -> None:

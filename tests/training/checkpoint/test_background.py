@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sterna.training.checkpoint import CheckpointProblem, CheckpointStore, LoanBroken, optimizer_loan
+from sterna.training.checkpoint import CheckpointProblem, CheckpointStore, LoanBroken, OptimizerLoan
 from sterna.training.checkpoint.archive import Draft
 from sterna.training.checkpoint.capture import Capture
 from sterna.training.checkpoint.disk import Disk
@@ -185,7 +185,7 @@ class TestLoan:
 
         model, optimizer, step = self.training(kind)
         store = CheckpointStore(tmp_path, incarnation=1)
-        loan = optimizer_loan([optimizer])
+        loan = OptimizerLoan([optimizer])
         step()
         assert len(set(loan.lent())) >= 8
         for number in range(1, 9):
@@ -204,7 +204,7 @@ class TestLoan:
     def test_the_step_waits_until_the_copy_is_done(self, tmp_path):
         _, optimizer, step = self.training("adam")
         store = CheckpointStore(tmp_path, incarnation=1)
-        loan = optimizer_loan([optimizer])
+        loan = OptimizerLoan([optimizer])
         step()
         settled: list[bool] = []
         for number in range(10):
@@ -218,7 +218,7 @@ class TestLoan:
     def test_only_what_an_optimizer_owns_is_lent(self, tmp_path):
         model, optimizer, step = self.training("adam")
         step()
-        loan = optimizer_loan([optimizer])
+        loan = OptimizerLoan([optimizer])
         tree = {"m": model.state_dict(), "o": optimizer.state_dict()}
         draft = Draft(tree, lent=loan.lent())
         lent = {tensor.data_ptr() for part in draft.parts for tensor, _ in part.lent}
@@ -231,7 +231,7 @@ class TestLoan:
 
         weights = torch.nn.Parameter(torch.zeros(1_000_000))
         optimizer = torch.optim.SGD([weights], lr=0.1)
-        loan = optimizer_loan([optimizer])
+        loan = OptimizerLoan([optimizer])
         draft = Draft({"tree": {"w": weights.detach()}}, lent=loan.lent())
         capture = Capture(draft, Region(draft.body_bytes + 64))
         capture.wait_changing()
@@ -277,7 +277,7 @@ class TestLoan:
 
         base = torch.zeros(1000)
         weights = torch.nn.Parameter(base[:500])
-        loan = optimizer_loan([torch.optim.SGD([weights], lr=0.1)])
+        loan = OptimizerLoan([torch.optim.SGD([weights], lr=0.1)])
         draft = Draft({"tree": [weights.detach(), base[400:]]}, lent=loan.lent())
         assert [part.steady for part in draft.parts] == [False]
 

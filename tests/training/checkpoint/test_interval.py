@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sterna.training.checkpoint import SaveInterval
+from sterna.training.state.interval import SaveInterval
 
 
 def interval(*saves: tuple[float, float], min_s: float = 10.0, max_s: float = 600.0) -> float:

@@ -11,11 +11,10 @@ is ever pickled or unpickled here, and neither torch nor NumPy is imported unles
 is to be loaded.
 """
 
-from sterna.training.checkpoint.choosing import raise_fence
-from sterna.training.checkpoint.interval import SaveInterval
-from sterna.training.checkpoint.lending import Loan, optimizer_loan
+from sterna.training.checkpoint.fence import raise_fence
+from sterna.training.checkpoint.lending import Loan, OptimizerLoan
+from sterna.training.checkpoint.pending_save import PendingSave
 from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced, LoanBroken
-from sterna.training.checkpoint.saving import PendingSave
 from sterna.training.checkpoint.store import CheckpointStore
 from sterna.training.checkpoint.values import FilesToSave, Generation, Loaded, Saved, SavedFiles, Skipped
 
@@ -29,11 +28,10 @@ __all__ = [
     "Loaded",
     "Loan",
     "LoanBroken",
+    "OptimizerLoan",
     "PendingSave",
-    "SaveInterval",
     "Saved",
     "SavedFiles",
     "Skipped",
-    "optimizer_loan",
     "raise_fence",
 ]

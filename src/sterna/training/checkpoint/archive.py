@@ -153,7 +153,7 @@ class ArchiveReader:
         raise Damaged(f"{self._name} has a value of the unknown kind {short(kind)}")
 
     def long_bytes(self, node: Any) -> bytes:
-        """The same object for all who speak of this buffer: nobody can change it."""
+        """The same object for every reference to this buffer: it is immutable."""
         kept = self._base("bytes", node, _room)
         if isinstance(kept, bytearray):  # just read
             kept = bytes(kept)
@@ -162,7 +162,7 @@ class ArchiveReader:
         return found
 
     def own_bytes(self, node: Any) -> bytearray:
-        """A buffer's bytes for one who may change them: so for one only, or a small file would fill the memory."""
+        """A buffer's bytes as mutable memory: for one reference only, or a small file would fill the memory."""
         if type(node) is int and node in self._bases:
             raise Damaged(f"{self._name} gives buffer {node} to two owners")
         found: bytearray = self._base("bytearray", node, _room)
@@ -183,11 +183,11 @@ class ArchiveReader:
         A buffer is of one kind. So all buffers together take no more memory than the file has bytes.
         """
         if type(number) is not int or not 0 <= number < len(self._buffers):
-            raise Damaged(f"{self._name} speaks of a buffer {short(number)} that it does not have")
+            raise Damaged(f"{self._name} names a buffer {short(number)} that it does not have")
         known = self._bases.get(number)
         if known is not None:
             if known[0] != kind:
-                raise Damaged(f"{self._name} speaks of buffer {number} as {known[0]} and as {kind}")
+                raise Damaged(f"{self._name} names buffer {number} as {known[0]} and as {kind}")
             return known[1]
         offset, nbytes = self._buffers[number]
         base, window = make(nbytes)
@@ -230,6 +230,7 @@ def _no_number(name: str) -> float:
 
 
 def is_file_name(name: object) -> bool:
+    """Whether this may be the last part of a path: no separators, no leading dot."""
     return isinstance(name, str) and re.fullmatch(_FILE_NAME, name) is not None
 
 

@@ -1,7 +1,7 @@
 """NumPy arrays and torch tensors as stretches of memory with a description, and back.
 
 Neither library is imported to save: a value can only be theirs if the program has imported it. Tensors come back on
-the CPU; whoever loads them into a model moves them. Tensors that shared a storage share it again.
+the CPU; loading them into a model moves them. Tensors that shared a storage share it again.
 """
 
 import base64

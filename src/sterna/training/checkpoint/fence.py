@@ -1,4 +1,4 @@
-"""The fence: which incarnation of a job is the lowest that may write its checkpoints.
+"""The fence: which incarnation of a job is the lowest that may write its checkpoints, and what of them is loadable.
 
 Raising it does two things. Writers of older incarnations are refused from then on. And because a writer may have looked
 just before the fence went up, the fence remembers the newest generation there was at that moment (`started_from`): what
@@ -7,12 +7,16 @@ older incarnations complete later is ignored, however new it looks.
 
 import fcntl
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint.disk import Disk, read_json, write_json
-from sterna.training.checkpoint.problems import Damaged, Fenced, short
+from sterna.training.checkpoint.generations import MANIFEST, Manifest, being_read, order_of, read_manifest
+from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced, short
+from sterna.training.checkpoint.values import Skipped
 
 FILE = "fence.json"
 _LOCK = ".fence.lock"
@@ -45,6 +49,13 @@ class Fence:
         return first is None or (first.started_from is not None and order <= first.started_from)
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    manifest: Manifest | None
+    skipped: tuple[Skipped, ...]  # newer than the chosen one, newest first
+    damaged: tuple[str, ...]  # those of them that will never be loadable again
+
+
 def read_fence(directory: Path) -> Fence:
     """The fence as it stands; none was raised if the file is not there. Raises Damaged rather than guess."""
     try:
@@ -58,31 +69,107 @@ def read_fence(directory: Path) -> Fence:
     return Fence(tuple(sorted(raises, key=lambda one: one.incarnation)))
 
 
-def put_up(directory: Path, fence: Fence, incarnation: int, started_from: tuple[int, int] | None) -> Fence:
-    """The fence with one more raise, durably. The caller holds the lock."""
-    raised = Fence((*fence.raises[-_RAISES_KEPT:], Raise(incarnation, started_from)))
+def raise_fence(directory: Path, incarnation: int) -> None:
+    """From now on only `incarnation` and later ones may write here. Never lowers the fence; safe to repeat.
+
+    Call it once everything that older incarnations were asked to save is saved: what they complete afterwards is
+    ignored. Raises CheckpointProblem where the directory cannot be written.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(directory):
+            try:
+                fence = read_fence(directory)
+            except Damaged:
+                fence = Fence()  # the caller knows which incarnation may write
+            if incarnation > fence.lowest:
+                _put_up(directory, (*fence.raises[-_RAISES_KEPT:], Raise(incarnation, _newest(directory, fence))))
+    except OSError as error:
+        raise CheckpointProblem(f"the fence in {directory} cannot be raised: {error.strerror}") from error
+
+
+def choose(directory: Path, verify: Callable[[Manifest], None]) -> Choice:
+    """`verify` raises CheckpointProblem for a generation that must not be loaded."""
+    fence, skipped = fence_for_reading(directory)
+    damaged: list[str] = []
+    for one in found(directory, fence):
+        if isinstance(one, Skipped):
+            skipped.append(one)
+            continue
+        try:
+            with being_read(one.generation.path):
+                verify(one)
+            return Choice(one, tuple(skipped), tuple(damaged))
+        except Damaged as problem:
+            skipped.append(Skipped(one.generation.name, str(problem), lost=True))
+            damaged.append(one.generation.name)
+        except (CheckpointProblem, OSError) as problem:
+            skipped.append(Skipped(one.generation.name, str(problem), lost=True))
+    return Choice(None, tuple(skipped), tuple(damaged))
+
+
+def fence_for_reading(directory: Path) -> tuple[Fence, list[Skipped]]:
+    """A fence that cannot be read stops every write, but what can be loaded still is."""
+    try:
+        return read_fence(directory), []
+    except (CheckpointProblem, OSError) as problem:
+        return Fence(), [Skipped(FILE, str(problem))]
+
+
+def found(directory: Path, fence: Fence) -> Iterator[Manifest | Skipped]:
+    """Everything that calls itself a generation, newest first: its manifest, or why it cannot be loaded."""
+    for name in sorted(_names(directory), key=lambda name: (order_of(name) or (0, 0), name), reverse=True):
+        order = order_of(name)
+        try:
+            if order is not None and fence.admits(order):
+                yield read_manifest(directory / name)
+            elif (directory / name / MANIFEST).exists():
+                yield Skipped(name, f"completed by incarnation {(order or (0,))[0]} after a newer one had taken over")
+        except FileNotFoundError:
+            yield Skipped(name, "incomplete: it has no manifest, so its save did not finish")
+        except (CheckpointProblem, OSError) as problem:
+            yield Skipped(name, str(problem), lost=True)
+
+
+def _newest(directory: Path, fence: Fence) -> tuple[int, int] | None:
+    """Order of the newest that is complete. One that cannot be read counts: the reason may pass, the fence does not."""
+    for one in found(directory, fence):
+        if isinstance(one, Manifest):
+            return one.generation.order
+        if one.lost:
+            return order_of(one.name)
+    return None
+
+
+def _put_up(directory: Path, raises: tuple[Raise, ...]) -> None:
+    """Durably. The caller holds the lock."""
     content = {
-        "lowest_incarnation": raised.lowest,
-        "raises": [{"incarnation": one.incarnation, "started_from": one.started_from} for one in raised.raises],
+        "lowest_incarnation": raises[-1].incarnation,
+        "raises": [{"incarnation": one.incarnation, "started_from": one.started_from} for one in raises],
     }
     disk = Disk()
     write_json(disk, directory / FILE, content, aside=f"{os.getpid()}")
     disk.sync_directory(directory)
-    return raised
 
 
-class FenceLock:
-    """Held while the fence is read and raised, so that of two who raise it at once none is lost."""
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Held while the fence is read and raised, so that no raise is lost when two processes raise it at once."""
+    fd = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / _LOCK
 
-    def __enter__(self) -> None:
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+def _names(directory: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(directory) if order_of(name) is not None]
+    except FileNotFoundError:
+        return []
+    except OSError as error:  # not the same as empty: a job must not start from nothing because a mount is late
+        raise CheckpointProblem(f"the checkpoints in {directory} cannot be listed: {error.strerror}") from error
 
 
 def _order(pair: Any) -> tuple[int, int] | None:

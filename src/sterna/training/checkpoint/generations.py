@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint.disk import digest_of, open_regular, read_json
-from sterna.training.checkpoint.fence import Fence
 from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading, short
-from sterna.training.checkpoint.values import Generation, Json, Skipped
+from sterna.training.checkpoint.values import Generation, Json
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -131,21 +130,6 @@ def _manifest(path: Path, whole: Mapping[str, Any]) -> Manifest:
     return Manifest(generation, shards)
 
 
-def found(directory: Path, fence: Fence) -> Iterator[Manifest | Skipped]:
-    """Everything that calls itself a generation, newest first: its manifest, or why it cannot be loaded."""
-    for name in sorted(_names(directory), key=lambda name: (order_of(name) or (0, 0), name), reverse=True):
-        order = order_of(name)
-        try:
-            if order is not None and fence.admits(order):
-                yield read_manifest(directory / name)
-            elif (directory / name / MANIFEST).exists():
-                yield Skipped(name, f"completed by incarnation {(order or (0,))[0]} after a newer one had taken over")
-        except FileNotFoundError:
-            yield Skipped(name, "incomplete: it has no manifest, so its save did not finish")
-        except (CheckpointProblem, OSError) as problem:
-            yield Skipped(name, str(problem), lost=True)
-
-
 def verify_files(top: Path, expected: Mapping[str, tuple[int, str]]) -> None:
     """Raise Damaged unless these files are there, byte for byte, and no others."""
     there = files_below(top)
@@ -193,7 +177,7 @@ def being_read(path: Path) -> Iterator[None]:
 
 @contextmanager
 def unless_read(path: Path) -> Iterator[bool]:
-    """Whether nobody reads this generation; and as long as this is held, nobody is protected who begins to."""
+    """Whether no process reads this generation. While this is held, one that begins to read is not protected."""
     try:
         fd = os.open(path / MANIFEST, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -225,15 +209,6 @@ def _opened(path: Path) -> Iterator[int]:
     except OSError as error:
         kind = Damaged if error.errno == errno.ELOOP else CheckpointProblem  # a link is; trouble of the disk may pass
         raise kind(f"{path.name} of {path.parent.name} cannot be read: {error.strerror}") from error
-
-
-def _names(directory: Path) -> list[str]:
-    try:
-        return [name for name in os.listdir(directory) if order_of(name) is not None]
-    except FileNotFoundError:
-        return []
-    except OSError as error:  # not the same as empty: a job must not start from nothing because a mount is late
-        raise CheckpointProblem(f"the checkpoints in {directory} cannot be listed: {error.strerror}") from error
 
 
 def _object(value: object, what: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ torch parameters and the state of their optimizer change in `optimizer.step()` a
 else. Between a step boundary and the next step lie forward and backward, which is time enough to copy them. Buffers of
 a model (running means of a batch norm) change in forward and are never lent, nor is anything that no optimizer owns.
 
-The word is checked: tensors count their changes, and a save that finds one changed too early is dropped. The counter
+The promise is checked: tensors count their changes, and a save that finds one changed too early is dropped. The counter
 does not see writes through `tensor.data`; a program that changes parameters which its optimizer owns that way, between
 a step boundary and the next `step()`, must not lend.
 """
@@ -31,12 +31,16 @@ class Loan(Protocol):
 
 
 class OptimizerLoan:
-    """See `optimizer_loan`."""
+    """A loan of what torch optimizers own (parameters and their state), which changes only in `optimizer.step()`.
+
+    Make it once, after the optimizers exist, and pass it to every `begin_save`. It puts a pre-hook on `step` that waits
+    until the copy is done; with forward and backward in between that is usually long past. `close()` takes it off.
+    """
 
     def __init__(self, optimizers: Iterable[Any]) -> None:
         self._optimizers = tuple(optimizers)
         self._borrower: Borrower | None = None
-        self.why_broken: str | None = None  # None: the word has been kept so far
+        self.why_broken: str | None = None  # None: no lent tensor was changed too early so far
         self._hooks = [optimizer.register_step_pre_hook(self._before_step) for optimizer in self._optimizers]
 
     def lent(self) -> Iterable[int]:
@@ -67,15 +71,6 @@ class OptimizerLoan:
         borrower, self._borrower = self._borrower, None
         if borrower is not None:
             borrower.wait_captured()
-
-
-def optimizer_loan(optimizers: Iterable[Any]) -> OptimizerLoan:
-    """A loan of what torch optimizers own (parameters and their state), which changes only in `optimizer.step()`.
-
-    Make it once, after the optimizers exist, and pass it to every `begin_save`. It puts a pre-hook on `step` that waits
-    until the copy is done; with forward and backward in between that is usually long past. `close()` takes it off.
-    """
-    return OptimizerLoan(optimizers)
 
 
 def _lendable(value: Any) -> bool:

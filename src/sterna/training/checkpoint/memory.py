@@ -24,8 +24,8 @@ class Part(NamedTuple):
     address: int
     nbytes: int
     owner: object  # keeps the memory alive
-    steady: bool  # nobody will change it while the save needs it: immutable, our own copy, or lent
-    lent: tuple[tuple[Any, int], ...] = ()  # lent tensors with their version counters, which tell if the word was kept
+    steady: bool  # it does not change while the save needs it: immutable, our own copy, or lent
+    lent: tuple[tuple[Any, int], ...] = ()  # lent tensors with their version counters, which tell if they were changed
 
 
 def readable(address: int, nbytes: int) -> memoryview:

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint.archive import ALIGNMENT, ArchiveReader, Draft
-from sterna.training.checkpoint.choosing import choose, fence_for_reading, raise_fence
 from sterna.training.checkpoint.disk import Disk, digest_of
-from sterna.training.checkpoint.fence import read_fence
+from sterna.training.checkpoint.fence import choose, fence_for_reading, found, raise_fence, read_fence
 from sterna.training.checkpoint.generations import (
     WORLD_SIZE_MAX,
     Manifest,
     Shard,
     being_read,
     files_name,
-    found,
     opened_shard,
     order_of,
     read_manifest,
@@ -28,12 +26,10 @@ from sterna.training.checkpoint.generations import (
 )
 from sterna.training.checkpoint.lending import Loan
 from sterna.training.checkpoint.memory import Region
-from sterna.training.checkpoint.place import Place
+from sterna.training.checkpoint.pending_save import PendingSave, Task, Worker, checked_about
+from sterna.training.checkpoint.place import Place, set_aside
 from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading
-from sterna.training.checkpoint.retention import set_aside
-from sterna.training.checkpoint.saving import PendingSave, Task, checked_about
 from sterna.training.checkpoint.values import Generation, Json, Loaded, Saved, Skipped
-from sterna.training.checkpoint.worker import Worker
 
 
 class CheckpointStore:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sterna.protocol import Order, Orders, Phase, Status, WorkerIdentity
-from sterna.training.checkpoint import Loaded, SaveInterval
+from sterna.training.checkpoint import Loaded
 from sterna.training.errors import MembersLeft, Superseded, TrainingError
 from sterna.training.orders.demands import Demands
 from sterna.training.orders.outbox import Outbox
@@ -20,6 +20,7 @@ from sterna.training.progress import Progress
 from sterna.training.ranks.agreement import Agreement, Alone
 from sterna.training.ranks.cut import Cut, Kind
 from sterna.training.ranks.joining import Joining
+from sterna.training.state.interval import SaveInterval
 from sterna.training.state.registry import Registry
 from sterna.training.state.saving import Captured, Saving, store_of
 

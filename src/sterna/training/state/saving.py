@@ -14,13 +14,12 @@ from sterna.training.checkpoint import (
     Fenced,
     FilesToSave,
     Generation,
+    OptimizerLoan,
     PendingSave,
     Saved,
-    SaveInterval,
-    optimizer_loan,
 )
-from sterna.training.checkpoint.lending import OptimizerLoan
 from sterna.training.progress import Progress
+from sterna.training.state.interval import SaveInterval
 from sterna.training.state.registry import Registry
 
 _RETRY_S = 10.0  # after a save that failed: a full disk does not empty itself between two steps
@@ -97,7 +96,7 @@ class Saving:
         self.look()
         self._began_s = time.monotonic()
         if self._loan is None and self._registry is not None and self._registry.optimizers:
-            self._loan = optimizer_loan(self._registry.optimizers)
+            self._loan = OptimizerLoan(self._registry.optimizers)
         shared, own = self._state(captured)
         try:
             self._under_way = self.store.begin_save(

@@ -3,22 +3,29 @@
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 from sterna.training.checkpoint.archive import Draft
 from sterna.training.checkpoint.capture import Capture
+from sterna.training.checkpoint.generation_writer import (
+    await_manifest,
+    call_writers,
+    clear_up,
+    gather,
+    leave_note,
+    leave_problem,
+    write_manifest,
+    write_shard,
+)
 from sterna.training.checkpoint.generations import MANIFEST, name_of
 from sterna.training.checkpoint.lending import Loan
-from sterna.training.checkpoint.meeting import await_manifest, gather, leave_note, leave_problem, write_manifest
 from sterna.training.checkpoint.memory import Region
-from sterna.training.checkpoint.place import Place
+from sterna.training.checkpoint.place import Place, retain
 from sterna.training.checkpoint.problems import CheckpointProblem, LoanBroken
-from sterna.training.checkpoint.retention import retain
-from sterna.training.checkpoint.shards import call_writers, clear_up, write_shard
 from sterna.training.checkpoint.values import Generation, Json, Saved
-from sterna.training.checkpoint.worker import Worker
 
 _ALONE_BYTES = 4 << 20  # less than this is copied sooner than a second thread could help
 
@@ -37,7 +44,7 @@ class Task:
         return self.place.directory / name_of(self.seq, self.place.incarnation)
 
     def draft(self, trees: Mapping[str, object], lent: Iterable[int]) -> Draft:
-        """What must happen before training goes on, whoever writes later."""
+        """What must happen before training goes on, in whichever thread the rest is written."""
         try:
             self.place.require()
             if (self.path / MANIFEST).exists():
@@ -84,10 +91,43 @@ class Task:
                 return  # the save is good all the same; what could not be removed is tried again after the next one
 
     def failed(self, problem: CheckpointProblem) -> CheckpointProblem:
-        """Leave nothing behind but word of it."""
+        """Remove what this save has written, and tell the other ranks why it failed."""
         clear_up(self.place, self.path)
         leave_problem(self.place, self.path, problem)
         return problem
+
+
+class Worker:
+    """A thread that does what need not hold up training, one thing after the other. Use it from one thread.
+
+    It stays from save to save: waking it costs microseconds, while starting one can cost milliseconds on a busy
+    machine, because Python waits until the new thread has come to life. It holds up neither the end of the program nor
+    a fork.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()  # None: end
+        self._thread: threading.Thread | None = None
+
+    def do(self, job: Callable[[], None]) -> None:
+        """Soon. A job handles its own exceptions."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=_work, args=(self._jobs,), name="sterna-checkpoint", daemon=True)
+            self._thread.start()
+        self._jobs.put(job)
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until everything is done, with a time-out."""
+        thread, self._thread = self._thread, None
+        if thread is not None and thread.is_alive():
+            self._jobs.put(None)
+            thread.join(timeout_s)
+            self._jobs = SimpleQueue()
+
+
+def _work(jobs: "SimpleQueue[Callable[[], None] | None]") -> None:
+    while (job := jobs.get()) is not None:
+        job()
 
 
 class PendingSave:
@@ -158,7 +198,7 @@ class PendingSave:
                 self._loan.broken(str(problem))
         except CheckpointProblem as problem:
             self._problem = problem
-        except Exception as error:  # in a thread of ours: nobody else would ever see it
+        except Exception as error:  # in a thread of ours: there is no caller to see it
             self._problem = CheckpointProblem(f"the save of step {self.step} failed: {type(error).__name__}: {error}")
             self._problem.__cause__ = error
         self._draft.let_go()

@@ -1,4 +1,4 @@
-"""When to save: often enough to lose little, seldom enough that nobody notices.
+"""When to save: often enough to lose little, seldom enough to cost little.
 
 Pure: the caller brings times, nothing here reads a clock.
 """
@@ -10,7 +10,7 @@ _BREATH = 1.5  # a save begins no sooner than this many times the duration of on
 class SaveInterval:
     """Told what saves cost, says at each step boundary whether to begin one.
 
-    Three wishes, the stronger ones last: training stands still for at most `stall_share` of the time; no more than
+    Three rules, the stronger ones last: training stands still for at most `stall_share` of the time; no more than
     about `max_s` of work is ever at risk; a save never begins while another is under way.
     """
 
