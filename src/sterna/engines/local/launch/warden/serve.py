@@ -16,13 +16,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from sterna.engines.local.launch.warden import wire
-from sterna.engines.local.launch.warden.house import House
 from sterna.engines.local.launch.warden.journal import Journal
 from sterna.engines.local.launch.warden.loop import Loop, now_s
+from sterna.engines.local.launch.warden.processes import Processes
 from sterna.engines.local.launch.warden.requests import Fields
 from sterna.engines.local.launch.warden.sessions import Reply, Sessions
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, weigh
-from sterna.engines.local.launch.warden.workers.child import Nursery
+from sterna.engines.local.launch.warden.workers.child import Children
 from sterna.engines.local.launch.warden.workers.hierarchies import find_places, removed
 from sterna.engines.local.launch.warden.workers.leftovers import outlive, sweep
 from sterna.engines.local.launch.warden.workers.spawn import PR_SET_CHILD_SUBREAPER, PR_SET_NAME, Inherited, prctl
@@ -120,21 +120,21 @@ class Warden:
         prctl(PR_SET_CHILD_SUBREAPER, 1)  # not inherited
         self._ground = ground
         self._loop = Loop()
-        self._house = House(
+        self._processes = Processes(
             name=os.urandom(8).hex(),
             token=ground.token,
-            nursery=Nursery(self._loop, ground.inherited),
+            children=Children(self._loop, ground.inherited),
             cgroups=ground.cgroups,
             journal=Journal(ground.directory),
         )
         self._idle_s = idle_s
         self._busy_s = now_s()  # when it last had something to do
         self._farewell: list[Reply] = []
-        self._house.load()
-        self._loop.signals({signal.SIGCHLD: self._house.nursery.reap, signal.SIGTERM: self._terminated})
+        self._processes.load()
+        self._loop.signals({signal.SIGCHLD: self._processes.children.reap, signal.SIGTERM: self._terminated})
         for number in (signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        self._sessions = Sessions(_listening(ground.home_fd), self._house, leave=self._leave)
+        self._sessions = Sessions(_listening(ground.home_fd), self._processes, leave=self._leave)
         self._loop.settle(self._leave_when_empty)
         self._look()
 
@@ -147,7 +147,7 @@ class Warden:
             removed(place.path)
 
     def _leave(self, request: Fields, reply: Reply) -> None:
-        live = self._house.live_ids
+        live = self._processes.live_ids
         if live and not request.flag("kill"):
             raise wire.Refused("conflict", f"{len(live)} processes run here ({', '.join(live[:5])}); stop them first")
         self._close(request.seconds("grace_s"))
@@ -157,12 +157,12 @@ class Warden:
         self._close(TERM_GRACE_S)
 
     def _close(self, grace_s: float) -> None:
-        self._house.is_closing = True
-        for process_id in self._house.live_ids:
-            self._house.stop(process_id, grace_s)
+        self._processes.is_closing = True
+        for process_id in self._processes.live_ids:
+            self._processes.stop(process_id, grace_s)
 
     def _leave_when_empty(self) -> None:
-        if self._house.is_closing and not self._house.live_ids:
+        if self._processes.is_closing and not self._processes.live_ids:
             for reply in self._farewell:
                 reply({})
             self._loop.leave()
@@ -171,10 +171,10 @@ class Warden:
         """Now and then: is there still a home, are there processes or clients?"""
         if not _is_at(f"{self._ground.directory}/lock", self._ground.lock_fd):
             self._close(TERM_GRACE_S)
-        if not (self._house.is_empty and self._sessions.is_empty):
+        if not (self._processes.is_empty and self._sessions.is_empty):
             self._busy_s = now_s()
         elif now_s() - self._busy_s >= self._idle_s:
-            self._house.is_closing = True
+            self._processes.is_closing = True
         if os.fstat(2).st_size > LOG_BYTES_MAX:
             os.ftruncate(2, 0)
         self._loop.after(min(LOOK_S, max(0.05, self._idle_s / 4)), self._look)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sterna.engines.local.launch.warden import wire
-from sterna.engines.local.launch.warden.house import House
 from sterna.engines.local.launch.warden.loop import Loop
+from sterna.engines.local.launch.warden.processes import Processes
 from sterna.engines.local.launch.warden.requests import Fields, hook_in, launch_in, port_count_in
 from sterna.engines.local.launch.warden.values import to_wire
 
@@ -25,13 +25,15 @@ Reply = Callable[[Any], None]
 
 
 class Sessions:
-    def __init__(self, listener: socket.socket, house: House, *, leave: Callable[[Fields, Reply], None]) -> None:
-        self._loop = house.nursery.loop
+    def __init__(
+        self, listener: socket.socket, processes: Processes, *, leave: Callable[[Fields, Reply], None]
+    ) -> None:
+        self._loop = processes.children.loop
         self._listener = listener
-        self._house = house
+        self._processes = processes
         self._leave = leave
         self._open: dict[int, Session] = {}  # by descriptor, the one heard longest ago first
-        house.on_end = self._push
+        processes.on_end = self._push
         self._listen()
 
     @property
@@ -45,29 +47,31 @@ class Sessions:
 
     def carry_out(self, request: Fields, reply: Reply) -> None:
         """One request. `reply` is called now or later, unless this raises."""
-        house = self._house
+        processes = self._processes
         match request.text("do"):
             case "start":
-                house.start(launch_in(request.within("launch")), lambda state: reply(to_wire(state)))
+                processes.start(launch_in(request.within("launch")), lambda state: reply(to_wire(state)))
             case "stop":
                 pre_stop = hook_in(request.within("pre_stop")) if request.has("pre_stop") else None
                 whole_group = request.flag("whole_group")
-                reply(to_wire(house.stop(request.id(), request.seconds("grace_s"), pre_stop, whole_group=whole_group)))
+                reply(
+                    to_wire(processes.stop(request.id(), request.seconds("grace_s"), pre_stop, whole_group=whole_group))
+                )
             case "hook":
-                house.run_hook(request.id(), hook_in(request.within("hook")), lambda ended: reply(to_wire(ended)))
+                processes.run_hook(request.id(), hook_in(request.within("hook")), lambda ended: reply(to_wire(ended)))
             case "list":
-                reply(to_wire(house.census()))
+                reply(to_wire(processes.census()))
             case "forget":
-                house.forget(request.ids())
+                processes.forget(request.ids())
                 reply({})
             case "ports":
-                reply({"ports": house.ports.hold(request.id(), port_count_in(request))})
+                reply({"ports": processes.ports.hold(request.id(), port_count_in(request))})
             case "release":
                 for owner in request.ids():
-                    house.ports.release(owner)
+                    processes.ports.release(owner)
                 reply({})
             case "limits":
-                reply(to_wire(house.cgroups.limits()))
+                reply(to_wire(processes.cgroups.limits()))
             case "leave":
                 self._leave(request, reply)
             case unknown:
@@ -96,7 +100,7 @@ class Sessions:
             next(iter(self._open.values())).close()
         session = Session(self._loop, connection, self)
         self._open[session.fd] = session
-        session.send({"hello": {"warden": self._house.name, "pid": os.getpid(), "version": wire.VERSION}})
+        session.send({"hello": {"warden": self._processes.name, "pid": os.getpid(), "version": wire.VERSION}})
 
     def _push(self, state: Any) -> None:
         for session in list(self._open.values()):

@@ -1,6 +1,6 @@
 """One forked child, a worker's leader or a hook: whether its program runs, what it writes, how it ended.
 
-A hook runs once beside its worker, bounded in time. Phases and limits are not here: those are a charge's.
+A hook runs once beside its worker, bounded in time. Phases and limits are not here: those are a worker's.
 """
 
 import os
@@ -23,17 +23,17 @@ class Ended(NamedTuple):
     rss_max_bytes: int
 
 
-class Nursery:
+class Children:
     """All children by pid. Each is reaped here, and so is whatever they leave for us to adopt."""
 
     def __init__(self, loop: Loop, inherited: Inherited) -> None:
         self.loop = loop
         self.inherited = inherited
-        self._children: dict[int, Child] = {}
+        self._by_pid: dict[int, Child] = {}
 
-    def bear(self, program: Program, log: LogFile) -> "Child":
+    def fork(self, program: Program, log: LogFile) -> "Child":
         child = Child(self, program, log)
-        self._children[child.pid] = child
+        self._by_pid[child.pid] = child
         return child
 
     def reap(self) -> None:
@@ -45,7 +45,7 @@ class Nursery:
                 return
             if dead is None:
                 return
-            child = self._children.pop(dead.si_pid, None)
+            child = self._by_pid.pop(dead.si_pid, None)
             if child is not None:
                 child.before_reaping()
             _, status, usage = os.wait4(dead.si_pid, 0)
@@ -57,10 +57,10 @@ class Nursery:
 
 
 class Child:
-    def __init__(self, nursery: Nursery, program: Program, log: LogFile) -> None:
+    def __init__(self, children: Children, program: Program, log: LogFile) -> None:
         self._program = program
-        self._loop = nursery.loop
-        self.pid, output_fd, self._report_fd = fork_into(program, nursery.inherited)
+        self._loop = children.loop
+        self.pid, output_fd, self._report_fd = fork_into(program, children.inherited)
         self.running = False
         self.failure = ""  # why its program never ran
         self.ended: Ended | None = None
@@ -127,14 +127,14 @@ class HookRun:
         self._timer: Timer | None = None
         self._waiting: list[Callable[[HookEnded], None]] = []
 
-    def begin(self, nursery: Nursery, program: Program, log: LogFile) -> None:
+    def begin(self, children: Children, program: Program, log: LogFile) -> None:
         try:
-            self._child = nursery.bear(program, log)
+            self._child = children.fork(program, log)
         except OSError as error:
             self._end(None, None, f"{self._hook.name} hook: no process: {os.strerror(error.errno or 0)}")
             return
         self._child.on_end = self._reaped
-        self._timer = nursery.loop.after(self._hook.timeout_s, self._out_of_time)
+        self._timer = children.loop.after(self._hook.timeout_s, self._out_of_time)
 
     def when_ended(self, call: Callable[[HookEnded], None]) -> None:
         if self.ended is not None:

@@ -90,7 +90,7 @@ def marked(matches: Callable[[str], bool], *, since_ticks: int = 0) -> list[int]
     ]
 
 
-def children(parent: int) -> list[int]:
+def children_of(parent: int) -> list[int]:
     return [found.pid for found in processes() if found.parent == parent]
 
 
@@ -138,7 +138,7 @@ def _kill_children() -> None:
     """Those of the killed become ours in turn, until there are none."""
     until_s = time.monotonic() + SWEEP_S
     while time.monotonic() < until_s:
-        kill_each(children(os.getpid()))
+        kill_each(children_of(os.getpid()))
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

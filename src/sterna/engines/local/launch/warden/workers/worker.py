@@ -3,7 +3,7 @@
     starting -> running -> (stopping ->) leader dead -> what it left behind killed -> recorded -> told
         \\-> failed, with a reason
 
-Where it is on that way is `state`. Recording the end on disk and telling clients is done by the house.
+Where it is on that way is `state`. Recording the end on disk and telling clients is done by `processes.py`.
 """
 
 import signal
@@ -14,7 +14,7 @@ from typing import Protocol
 from sterna.engines.local.launch.warden.loop import Timer, now_s
 from sterna.engines.local.launch.warden.values import Exited, Hook, HookEnded, Launch, Phase, ProcessState
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, Group, in_mib, kill_each
-from sterna.engines.local.launch.warden.workers.child import Child, Ended, HookRun, Nursery, not_run, signal_name
+from sterna.engines.local.launch.warden.workers.child import Child, Children, Ended, HookRun, not_run, signal_name
 from sterna.engines.local.launch.warden.workers.leftovers import (
     MARK,
     Found,
@@ -30,21 +30,21 @@ LEFTOVERS_S = 10.0  # how long an end waits for killed children; beyond that the
 
 
 class Surroundings(Protocol):
-    """What a charge needs of its house."""
+    """What a worker needs of the warden."""
 
-    nursery: Nursery
+    children: Children
     cgroups: Cgroups
     token: str
 
-    def conclude(self, charge: "Charge") -> None: ...
+    def conclude(self, worker: "Worker") -> None: ...
 
 
-class Charge:
-    def __init__(self, launch: Launch, house: Surroundings) -> None:
+class Worker:
+    def __init__(self, launch: Launch, processes: Surroundings) -> None:
         self.state = ProcessState(launch.id, Phase.STARTING, None, time.time(), now_s())
         self._launch = launch
-        self._house = house
-        self._mark = f"{house.token}/{launch.id}"
+        self._processes = processes
+        self._mark = f"{processes.token}/{launch.id}"
         self._group = Group(launch.id, (), ())
         self._log: LogFile | None = None
         self._leader: Child | None = None
@@ -69,10 +69,10 @@ class Charge:
         except OSError as error:
             self._fail(f"log file {launch.log_path!r}: {error.strerror}")
             return
-        self._group = self._house.cgroups.group_for(launch)
+        self._group = self._processes.cgroups.group_for(launch)
         self._note(*self._group.notes)
         try:
-            self._leader = self._house.nursery.bear(self._program(launch.argv, launch.env), self._log)
+            self._leader = self._processes.children.fork(self._program(launch.argv, launch.env), self._log)
         except OSError as error:
             self._fail(f"no process: {error.strerror}")
             return
@@ -99,7 +99,7 @@ class Charge:
             self._deadline_s, self._grace_s = deadline_s, grace_s
             if self._deadline is not None:
                 self._deadline.cancel()
-            self._deadline = self._house.nursery.loop.after(grace_s, self._out_of_grace)
+            self._deadline = self._processes.children.loop.after(grace_s, self._out_of_grace)
         if grace_s == 0:
             self._out_of_grace()
         elif pre_stop is not None and not self._termed:
@@ -116,7 +116,7 @@ class Charge:
             run = self._hooks[hook.name] = HookRun(hook)
             run.when_ended(self._hook_ended)
             env = self._launch.env if hook.env is None else hook.env
-            run.begin(self._house.nursery, self._program(hook.argv, env), self._log)
+            run.begin(self._processes.children, self._program(hook.argv, env), self._log)
         run.when_ended(call)
 
     def recorded(self, state: ProcessState) -> None:
@@ -173,7 +173,7 @@ class Charge:
         left = self._left()
         if (left or any(run.ended is None for run in self._hooks.values())) and now_s() < self._left_until_s:
             kill_each(left)
-            self._house.nursery.loop.after(self._left_wait_s, self._wait_for_leftovers)
+            self._processes.children.loop.after(self._left_wait_s, self._wait_for_leftovers)
             self._left_wait_s = min(
                 0.5, self._left_wait_s * 2
             )  # polling faster does not help against what hangs in the kernel
@@ -234,11 +234,11 @@ class Charge:
                 self._note(f"{self._log.lost_bytes} bytes of its log were lost: {self._log.lost_why}")
             self._log.close()
         if not self._group.remove():  # the last of it is just being torn down
-            self._house.nursery.loop.after(1.0, self._group.remove)
+            self._processes.children.loop.after(1.0, self._group.remove)
         self.end = self.state._replace(phase=phase, exited=exited, message=message)
         if self._deadline is not None:
             self._deadline.cancel()
-        self._house.conclude(self)
+        self._processes.conclude(self)
 
     def _note(self, *notes: str) -> None:
         self.state = self.state._replace(notes=(*self.state.notes, *notes))
