@@ -31,6 +31,6 @@ def document_of(key: str, data: Mapping[str, str]) -> Any:
 
 
 def unreadable(name: str, data: Mapping[str, str], error: Exception, *, without: str) -> InvalidRequest:
-    """Somebody wrote something else into the ConfigMap `name`."""
+    """The error for a ConfigMap `name` whose data no operator wrote."""
     expected = f"what an operator wrote there; {without} ({type(error).__name__})"
     return InvalidRequest(field=name, value=", ".join(data), expected=expected)

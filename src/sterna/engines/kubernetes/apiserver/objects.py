@@ -77,7 +77,6 @@ class PodToleration(Shape, frozen=True):
 
 class PodSpec(Shape, frozen=True):
     node_name: str = ""
-    scheduler_name: str = ""
     containers: list[Container] = []
     init_containers: list[Container] | None = None
     overhead: dict[str, str | int | float] | None = None
@@ -89,7 +88,7 @@ class Terminated(Shape, frozen=True):
     exit_code: int = 0
     signal: int | None = None
     reason: str = ""
-    message: str = ""  # what the program left in its termination log: the SDK leaves its last word there
+    message: str = ""  # what the program left in its termination log: the SDK leaves its last status there
     started_at: str | None = None
     finished_at: str | None = None
 
@@ -183,7 +182,7 @@ class NodeObject(KubeObject, frozen=True):
 
 
 class UnreadObject(KubeObject, frozen=True):
-    """Spec and status stay bytes until somebody needs them."""
+    """Spec and status stay bytes until they are needed."""
 
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")

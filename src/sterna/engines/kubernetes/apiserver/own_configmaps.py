@@ -7,7 +7,7 @@ from sterna.model.errors import StaleView
 
 
 async def write_data(api: Api, cache: Cache, name: str, data: dict[str, str], *, namespace: str) -> None:
-    """Make it so. `StaleView`: somebody else wrote it, and the cache has by now what there is."""
+    """Write `data` as the ConfigMap's. `StaleView`: another writer changed it; the cache then has what is there."""
     known = cache.own.get(name, namespace)
     meta = {"name": name, "namespace": namespace, "labels": {"app.kubernetes.io/managed-by": "sterna"}}
     gone = dict.fromkeys((known.data or {}).keys() - data.keys()) if known is not None else {}
@@ -21,8 +21,8 @@ async def write_data(api: Api, cache: Cache, name: str, data: dict[str, str], *,
         cache.own.put(found)
     except (WriteConflict, AlreadyExists) as error:
         cache.own.put(await api.get(CONFIG_MAPS, name, namespace=namespace, shape=ConfigMapObject))
-        raise StaleView(f"somebody else wrote {name}: {error}") from error
+        raise StaleView(f"{name} was changed by another writer: {error}") from error
     except Missing as error:
         if known is not None:
             cache.own.forget(known)
-        raise StaleView(f"somebody deleted {name}: {error}") from error
+        raise StaleView(f"{name} was deleted: {error}") from error

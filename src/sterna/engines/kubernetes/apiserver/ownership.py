@@ -1,7 +1,7 @@
-"""Whose an object is: the job of its own namespace that controls it and whose name its labels carry. Pure.
+"""Which job an object belongs to: the one of its namespace that controls it and whose name its labels carry. Pure.
 
-Whoever may create pods in one namespace may write any uid into their owner references, another namespace's job among
-them. So a uid alone proves nothing: namespace, name, uid, the controller flag and the label must agree.
+A user who may create pods in one namespace may write any uid into their owner references, another namespace's job
+among them. So a uid alone proves nothing: namespace, name, uid, the controller flag and the label must agree.
 """
 
 from typing import NamedTuple

@@ -34,7 +34,6 @@ PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 SERVICES = Resource("", "v1", "services", "Service")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-SECRETS = Resource("", "v1", "secrets", "Secret")
 EVENTS = Resource("", "v1", "events", "Event")
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -69,7 +68,7 @@ class Gone(StaleView):
 
 
 class WriteConflict(StaleView):
-    """409: somebody else wrote first."""
+    """409: another writer was first."""
 
 
 class NotLeader(StaleView):
@@ -178,7 +177,7 @@ class Api(Protocol):
         shape: type[T],
         urgency: Urgency = Urgency.PLACE,
     ) -> T:
-        """With `metadata.resourceVersion` in the body it is `WriteConflict` if somebody wrote since."""
+        """With `metadata.resourceVersion` in the body it is `WriteConflict` if it was written since."""
         ...
 
     async def replace(

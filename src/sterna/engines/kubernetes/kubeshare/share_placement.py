@@ -3,7 +3,7 @@
 Right before every decision `place` looks at those that wait, the oldest first. One for which there is room gets its
 node and card; for one without, room is promised on a node where training can shrink, and the decision that follows
 counts it there. A promise is nothing but memory of this process: it ends at once when its SharePod is deleted or
-placed, and whoever takes over makes it anew. What goes where is `share_seats.py`.
+placed, and the next leader makes it anew. What goes where is `share_seats.py`.
 """
 
 import logging
@@ -71,7 +71,7 @@ class Sharing:
         self._think = think
         self._there: dict[str, dict[str, SharePod]] = {}  # by node, then by uid: those that take room
         self._counted: dict[str, SharePod] = {}  # the same by uid
-        self._sharers: dict[str, dict[str, set[str]]] = {}  # by node and card: uids of those who share it
+        self._sharers: dict[str, dict[str, set[str]]] = {}  # by node and card: uids of the SharePods that share it
         self._waiting: dict[str, SharePod] = {}  # by uid: ours to place
         self._promises: dict[str, tuple[str, Guest]] = {}  # by uid: the node, and what is counted there
         self._told: dict[str, str] = {}  # by uid: what its events said last
@@ -113,7 +113,7 @@ class Sharing:
             try:
                 await self._put(pod, seat)
             except SternaError:
-                if uid in self._waiting:  # nobody may take its room until it is tried again
+                if uid in self._waiting:  # its room is kept until it is tried again
                     self._promise(uid, (seat.node, promise_at(pod, seat.node, view, cards)))
                 raise
             return
@@ -206,7 +206,7 @@ class Sharing:
                 del self._sharers[was.node]
 
     def _gone(self, was: SharePod | None) -> set[str]:
-        """Keys of what it took and nobody takes any more."""
+        """Keys of what it took and no SharePod takes any more."""
         if was is None:
             return set()
         shared = was.gpu_id in self._sharers.get(was.node, {})

@@ -1,8 +1,8 @@
 """Where a SharePod that goes before training is put, and on which node room is made for it if there is none. Pure.
 
-The fullest card that still has the share comes first, then a node with a card that nobody uses: best fit, as KubeShare
-itself does it. Room is made by the core, which is asked beforehand: on a node where elastic jobs would shrink for it,
-and no job would lose everything.
+The fullest card that still has the share comes first, then a node with a card that is not in use: best fit, as
+KubeShare itself does it. Room is made by the core, which is asked beforehand: on a node where elastic jobs would shrink
+for it, and no job would lose everything.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -126,7 +126,7 @@ def _covers(have: Resources, needed: Resources) -> bool:
 
 def _clearable(pod: SharePod, view: Snapshot, cards: Cards) -> Iterator[tuple[tuple[int, int, int], str]]:
     """Nodes on which it would fit if elastic jobs let go of what they can spare there, and how much is missing now."""
-    room = Room.of(view)  # as if those who were told to go were gone
+    room = Room.of(view)  # as if workers that were told to go were gone
     spare = _spare(view)
     for at, node in enumerate(room.frame.nodes):
         needed, _ = _needed(pod, node, cards)

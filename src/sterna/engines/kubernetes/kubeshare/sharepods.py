@@ -20,7 +20,7 @@ from sterna.model.nodes import Effect, Guest, Node, Toleration
 from sterna.model.quantities import gpu_milli, memory_bytes
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
 
-GPU_ID = "kubeshare/GPUID"  # annotation: which card of its node, by a name that whoever placed it chose
+GPU_ID = "kubeshare/GPUID"  # annotation: which card of its node, by a name that was chosen when it was placed
 CARD = Resources(gpu_milli=WHOLE_GPU_MILLI)
 
 _SHARE = ("kubeshare/gpu_request", "kubeshare/gpu_limit", "kubeshare/gpu_mem")  # annotations: all of them or none
@@ -29,7 +29,7 @@ _HOLDER = "kubeshare-vgpu-"
 _HOLDERS_ARE_IN = "kube-system"  # where KubeShare makes them, whatever namespace their SharePods are in
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH = 5
-_ENDLESS_BYTES = 1 << 62  # the memory of a card of which nobody told us how much it has
+_ENDLESS_BYTES = 1 << 62  # the memory of a card whose size is not known
 
 
 class Share(NamedTuple):
@@ -44,7 +44,7 @@ class SharePod:
     meta: Meta
     request: Resources  # beside the share; whole GPUs where it asks for no share
     share: Share | None  # None: it needs no part of a card
-    node: str = ""  # empty: nobody has placed it
+    node: str = ""  # empty: not placed yet
     gpu_id: str = ""
     urgent: bool = False  # goes before training
     over: bool = False
@@ -79,7 +79,7 @@ class _Status(Shape, frozen=True):
 
 
 def share_pod_of(found: SharePodObject) -> SharePod:
-    """Whatever somebody wrote there: what makes no sense is its `problem`."""
+    """Never raises: what makes no sense in the object is its `problem`."""
     meta, problem = found.metadata, ""
     try:
         spec = msgspec.json.decode(found.spec, type=_Spec)
@@ -128,20 +128,20 @@ def open_cards(node: Node, there: Iterable[SharePod]) -> dict[str, Share]:
 
 
 def card_bytes(node: Node) -> int:
-    """The memory of the smallest card: which one KubeShare will be given nobody knows."""
+    """The memory of the smallest card: which one KubeShare will be given is not known."""
     return min((card.memory_bytes for card in node.devices), default=0) or _ENDLESS_BYTES
 
 
 def is_shadow(pod: Pod, uids: Mapping[str, SharePod], cards: Container[str], *, operator_namespace: str) -> bool:
     """Did KubeShare make this pod for SharePods that are counted themselves?"""
     meta = pod.metadata
-    if meta.name.startswith(_HOLDER):  # a name that anybody may choose, in a namespace of his own
+    if meta.name.startswith(_HOLDER):  # any user may choose such a name, in a namespace of their own
         before, _, gpu_id = meta.name.rpartition("-")
         is_trusted = meta.namespace in (_HOLDERS_ARE_IN, operator_namespace)
         return is_trusted and before == f"{_HOLDER}{pod.spec.node_name}" and gpu_id in cards
     for owner in meta.owner_references or ():
         if owner.controller and owner.kind == "SharePod":
-            found = uids.get(owner.uid)  # whoever makes a pod may write any uid, that of another namespace's too
+            found = uids.get(owner.uid)  # a pod's owner reference may name any uid, that of another namespace's too
             return found is not None and (found.meta.namespace, found.meta.name) == (meta.namespace, owner.name)
     return False
 

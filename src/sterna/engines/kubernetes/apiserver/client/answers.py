@@ -37,7 +37,7 @@ class Status(Shape, frozen=True):
 
 
 class Asking(NamedTuple):
-    """What was asked, in the words of a message."""
+    """What was asked, as messages show it."""
 
     verb: str  # get, list, watch, create, update, patch, delete: as roles name them
     kind: str  # "Pod", "pods/eviction", "/version"

@@ -1,4 +1,4 @@
-"""Which cluster, as whom: one value, wherever it was found. `kubeconfig` reads files; here is the rest.
+"""Which cluster and which user: one value, wherever it was found. `kubeconfig` reads files; here is the rest.
 
 Nothing is opened yet: a token file is read when a request needs it, because it may have changed by then.
 """
@@ -20,6 +20,10 @@ class Pem:
 
     path: Path | None = None
     data: bytes | None = field(default=None, repr=False)
+
+    def read(self) -> bytes:
+        """Its content; a file is read anew each time. Raises OSError."""
+        return self.data if self.data is not None else Path(self.path or "").read_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Configuration:
     server_name: str | None = None  # the name its certificate is for. None: the one in `server`
     proxy: str | None = None
     certificate: Certificate | None = None  # the client's; may be given beside an identity
-    identity: Identity | None = None  # None: only the certificate, or nobody
+    identity: Identity | None = None  # None: only the certificate, or anonymous
     impersonate: tuple[tuple[str, str], ...] = ()  # headers
     source: str = ""  # where this was found, for messages
 

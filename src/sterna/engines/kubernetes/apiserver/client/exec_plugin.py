@@ -85,9 +85,7 @@ def _question(plugin: Exec, configuration: Configuration) -> str:
         if configuration.insecure:
             cluster["insecure-skip-tls-verify"] = True
         if configuration.ca is not None:
-            ca = configuration.ca
-            data = ca.data if ca.data is not None else ca.path.read_bytes() if ca.path is not None else b""
-            cluster["certificate-authority-data"] = base64.b64encode(data).decode("ascii")
+            cluster["certificate-authority-data"] = base64.b64encode(configuration.ca.read()).decode("ascii")
         if configuration.proxy is not None:
             cluster["proxy-url"] = configuration.proxy
         spec["cluster"] = cluster

@@ -1,7 +1,7 @@
-"""Who goes first when more is asked than may be asked at once: the more urgent one, and among equals who came first.
+"""Which request goes first when more wait than may be sent at once: the more urgent, and among equals the older.
 
-One turn in `TURNS_FOR_PATIENCE` goes to whoever waits longest, so that a busy hour of placing does not keep reports
-away for ever. Renewals of the lease never wait: a leader that cannot renew in time has to stop everything else.
+One turn in `TURNS_FOR_PATIENCE` goes to the request that waits longest, so that a busy hour of placing does not starve
+reports. Renewals of the lease never wait: a leader that cannot renew in time has to stop everything else.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Turnstile:
         ticket = _Ticket(self._tickets)
         self._lines[urgency].append(ticket)
         try:
-            await ticket.called  # whoever leaves hands over the place, so `_inside` stays as it is
+            await ticket.called  # the request that leaves hands over its place, so `_inside` stays as it is
         except asyncio.CancelledError:
             if ticket.called.cancelled():
                 self._forget(urgency, ticket)
@@ -85,5 +85,5 @@ class Turnstile:
         return lines[0].popleft()
 
     def _forget(self, urgency: Urgency, ticket: _Ticket) -> None:
-        with suppress(ValueError):  # already taken out by somebody who left
+        with suppress(ValueError):  # already taken out by a request that left
             self._lines[urgency].remove(ticket)

@@ -1,7 +1,7 @@
 """Requests and answers: deadlines, credentials, turns, the gate before writes, and what is worth another try.
 
 Reads are repeated, and so are writes of which nothing reached the server or which are harmless when repeated. Any
-other write that got no answer is `Unreachable`: it may have happened, and only whoever asked can find out.
+other write that got no answer is `Unreachable`: it may have happened, and only the caller can find out.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Request:
     body: bytes | None = None
     content_type: str = "application/json"
     urgency: Urgency = Urgency.READ
-    gate: Gate | None = None  # asked right before it is sent. None: it is no write, or nobody guards it
+    gate: Gate | None = None  # asked right before it is sent. None: it is no write, or has no guard
     repeatable: bool = True  # asking twice is as good as asking once
     waits: bool = True  # 429 means "later". False: it is an answer, as to an eviction
 
@@ -95,7 +95,7 @@ class Http:
             attempt += 1
             try:
                 async with self._turnstile.turn(request.urgency):
-                    return await self._ask_as_known(request)
+                    return (await self._as_known(request, whole=True))[1]
             except Throttled as error:
                 if not request.waits or attempt >= self.limits.attempts:
                     raise
@@ -107,37 +107,10 @@ class Http:
                 pause_s = backoff.after()
             await self._clock.sleep(pause_s)
 
-    async def _ask_as_known(self, request: Request) -> bytes:
-        """A 401 is worth one more try with fresh credentials: the request was turned away at the door."""
-        try:
-            return await self._ask_once(request)
-        except Refused as error:
-            if error.code != 401:
-                raise
-        self._credentials.renew()
-        return await self._ask_once(request)
-
-    async def _ask_once(self, request: Request) -> bytes:
-        shown = await self._credentials.current()
-        began_s, code = self._clock.mono(), 0
-        try:
-            async with asyncio.timeout(self.limits.request_s):
-                response = await self._send(request, shown)
-                async with response:
-                    code = response.status
-                    body = await response.read()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise self._trouble(request.asking, error) from error
-        finally:
-            self._report(request.asking, code, began_s)
-        if code >= 300:
-            raise error_of(request.asking, code, status_of(body), retry_after=response.headers.get("Retry-After"))
-        return body
-
     @asynccontextmanager
     async def stream(self, request: Request, *, silence_s: float | None) -> AsyncIterator[aiohttp.StreamReader]:
         """An answer without an end of its own: broken off when nothing came for `silence_s`. Takes no turn."""
-        response = await self._opened(request, silence_s)
+        response, _ = await self._as_known(request, whole=False, silence_s=silence_s)
         try:
             yield response.content
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -145,33 +118,40 @@ class Http:
         finally:
             response.close()
 
-    async def _opened(self, request: Request, silence_s: float | None) -> aiohttp.ClientResponse:
+    async def _as_known(
+        self, request: Request, *, whole: bool, silence_s: float | None = None
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        """A 401 is worth one more try with fresh credentials: the request was not carried out."""
         try:
-            return await self._open_once(request, silence_s)
+            return await self._once(request, whole=whole, silence_s=silence_s)
         except Refused as error:
             if error.code != 401:
                 raise
         self._credentials.renew()
-        return await self._open_once(request, silence_s)
+        return await self._once(request, whole=whole, silence_s=silence_s)
 
-    async def _open_once(self, request: Request, silence_s: float | None) -> aiohttp.ClientResponse:
+    async def _once(
+        self, request: Request, *, whole: bool, silence_s: float | None
+    ) -> tuple[aiohttp.ClientResponse, bytes]:
+        """A successful answer. Its body if it was read as a `whole`; otherwise the caller reads and closes it."""
         shown = await self._credentials.current()
-        began_s, code = self._clock.mono(), 0
+        began_s, code, body = self._clock.mono(), 0, b""
         try:
             async with asyncio.timeout(self.limits.request_s):
                 response = await self._send(request, shown, silence_s=silence_s)
                 code = response.status
-                if code < 300:
-                    return response
-                async with response:
-                    body = await response.read()
+                if whole or code >= 300:
+                    async with response:
+                        body = await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._trouble(request.asking, error) from error
         finally:
             self._report(request.asking, code, began_s)
-        raise error_of(request.asking, code, status_of(body), retry_after=response.headers.get("Retry-After"))
+        if code >= 300:
+            raise error_of(request.asking, code, status_of(body), retry_after=response.headers.get("Retry-After"))
+        return response, body
 
-    async def _send(self, request: Request, shown: Shown, *, silence_s: float | None = None) -> aiohttp.ClientResponse:
+    async def _send(self, request: Request, shown: Shown, *, silence_s: float | None) -> aiohttp.ClientResponse:
         headers = shown.headers
         if request.body is not None:
             headers = headers.copy()

@@ -246,7 +246,7 @@ def _exec(user: _Entry) -> Exec:
     if command is None:
         raise InvalidRequest(field=entry.field("command"), value=command, expected="a program that prints a credential")
     if entry.text("interactiveMode") == "Always":
-        expected = "Never or IfAvailable: nobody sits at a scheduler's keyboard"
+        expected = "Never or IfAvailable: a scheduler has no keyboard"
         raise InvalidRequest(field=entry.field("interactiveMode"), value="Always", expected=expected)
     return Exec(
         command=str(user.path.parent / command) if os.sep in command else command,

@@ -137,7 +137,7 @@ class Reader:
         asking = Asking("get", "pods/log", pod, namespace)
         path = path_of(PODS, namespace=namespace, name=pod, subresource="log")
         request = Request(asking=asking, method="GET", path=path, query=query)
-        silence_s = None if follow else self._http.limits.request_s  # whoever follows may have to wait for a line
+        silence_s = None if follow else self._http.limits.request_s  # a follower may have to wait for a line
         async with self._http.stream(request, silence_s=silence_s) as content:
             async for piece in content.iter_any():
                 yield piece
@@ -172,6 +172,6 @@ class Reader:
 
 
 def _selected(labels: str, name: str) -> dict[str, str]:
-    """By name, it is a list or a watch of that one object also to whoever grants rights (`resourceNames`)."""
+    """By name, it is a list or a watch of that one object for access rules, too (`resourceNames`)."""
     by_name = {"fieldSelector": f"metadata.name={name}"} if name else {}
     return by_name | ({"labelSelector": labels} if labels else {})

@@ -1,8 +1,7 @@
-"""The TLS side of a configuration: whom we believe, and which certificate we show."""
+"""The TLS side of a configuration: which authorities are trusted, and which certificate the client shows."""
 
 import ssl
 import tempfile
-from pathlib import Path
 
 from sterna.engines.kubernetes.apiserver.client.configuration import Certificate, Configuration, Pem
 from sterna.model.errors import InvalidRequest
@@ -26,7 +25,7 @@ def _trusting(configuration: Configuration) -> ssl.SSLContext:
     try:
         if ca is None:
             return ssl.create_default_context()
-        return ssl.create_default_context(cadata=_read(ca).decode("ascii"))
+        return ssl.create_default_context(cadata=ca.read().decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError, OSError) as error:
         field = f"{configuration.source}: certificate-authority"
         expected = f"certificates in PEM ({error})"
@@ -37,17 +36,13 @@ def _show(context: ssl.SSLContext, certificate: Certificate, *, source: str) -> 
     try:
         # OpenSSL reads a chain from a file only. This one is ours alone and gone at once.
         with tempfile.NamedTemporaryFile(prefix="sterna-") as both:
-            both.write(_read(certificate.certificate).rstrip() + b"\n" + _read(certificate.key))
+            both.write(certificate.certificate.read().rstrip() + b"\n" + certificate.key.read())
             both.flush()
             context.load_cert_chain(both.name, password=_no_password)
     except (ssl.SSLError, OSError, ValueError) as error:
         value = f"{_shown(certificate.certificate)} and {_shown(certificate.key)}"
         expected = f"a certificate and its key in PEM, the key without a password ({error})"
         raise InvalidRequest(field=f"{source}: client-certificate", value=value, expected=expected) from None
-
-
-def _read(pem: Pem) -> bytes:
-    return pem.data if pem.data is not None else Path(pem.path or "").read_bytes()
 
 
 def _shown(pem: Pem | None) -> str:

@@ -1,4 +1,4 @@
-"""A watch, from bytes to events: lines of any length, partial shapes, and the server's own word that it is over."""
+"""A watch, from bytes to events: lines of any length, partial shapes, and the server's error at its end."""
 
 from collections.abc import AsyncIterator
 from typing import Generic
