@@ -30,7 +30,7 @@ GROUPS = {
     "ElasticJob": "sterna.dev/v1alpha1/{}/elasticjobs",
     "Migration": "sterna.dev/v1alpha1/{}/migrations",
 }
-WRITES = frozenset({"create", "patch", "replace", "delete", "bind", "evict"})
+WRITES = frozenset({"create", "patch", "replace", "delete", "bind"})
 UNCOUNTED = frozenset({EVENTS, LEASES})  # how many events there are depends on time, and leases are renewed for ever
 
 

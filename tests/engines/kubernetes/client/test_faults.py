@@ -1,7 +1,6 @@
 """A server that misbehaves: what is tried again, what is not, and which error it becomes."""
 
 import asyncio
-import json
 import os
 import socket
 
@@ -56,10 +55,6 @@ async def patch_by_steps(client):
     return await client.patch(CONFIG_MAPS, "a", body, namespace="n", type=PatchType.JSON, shape=ConfigMapObject)
 
 
-async def apply(client):
-    return await client.patch(CONFIG_MAPS, "a", {}, namespace="n", type=PatchType.APPLY, shape=ConfigMapObject)
-
-
 async def replace(client):
     return await client.replace(CONFIG_MAPS, "a", {"metadata": {}}, namespace="n", shape=ConfigMapObject)
 
@@ -76,7 +71,7 @@ async def bind(client):
     return await client.bind("a", namespace="n", node="node-1")
 
 
-READS_AND_HARMLESS = [get, patch, apply, delete_exactly]
+READS_AND_HARMLESS = [get, patch, delete_exactly]
 WRITES_THAT_COUNT = [create, patch_over, patch_by_steps, replace, delete, bind]
 
 
@@ -131,26 +126,6 @@ def test_r3_attempts_are_bounded_and_say_when_to_come_back():
             return len(server.received), trouble.value.retry_after_s
 
     assert run(scene()) == (QUICK.attempts, 17.0)
-
-
-def test_an_eviction_that_a_budget_forbids_is_answered_at_once():
-    async def reply(request, received):
-        if received.method == "GET":
-            return web.json_response({"resources": [{"name": "pods/eviction", "group": "policy", "version": "v1"}]})
-        return status(429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.")
-
-    async def scene() -> None:
-        async with peer_client(reply) as (server, client):
-            for _ in range(2):
-                with pytest.raises(Throttled, match="disruption budget"):
-                    await client.evict("p", namespace="n", uid="u")
-            asked = [received.method for received in server.received]
-            assert asked == ["GET", "POST", "POST"]
-            body = json.loads(server.received[-1].body)
-            assert body["apiVersion"] == "policy/v1"
-            assert body["deleteOptions"] == {"preconditions": {"uid": "u"}}
-
-    run(scene())
 
 
 def test_r3_nobody_there_is_safe_to_try_again_even_for_a_write():
@@ -284,7 +259,7 @@ def test_r2_the_gate_is_asked_before_every_attempt_of_a_write_and_never_before_a
     run(scene())
 
 
-@pytest.mark.parametrize("write", [create, patch, apply, replace, delete, bind])
+@pytest.mark.parametrize("write", [create, patch, replace, delete, bind])
 def test_r2_no_write_passes_a_closed_gate(write):
     def closed() -> None:
         raise NotLeader("closed")

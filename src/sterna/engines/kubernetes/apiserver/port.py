@@ -58,9 +58,7 @@ class Urgency(IntEnum):
 
 class PatchType(StrEnum):
     MERGE = "application/merge-patch+json"
-    APPLY = "application/apply-patch+yaml"  # server-side apply; the body is JSON, which is YAML
     JSON = "application/json-patch+json"
-    STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class Gone(StaleView):
@@ -89,7 +87,7 @@ class Refused(EngineRefused):
 
 
 class Throttled(EngineUnavailable):
-    """429: not now. An eviction is answered so when a disruption budget forbids it."""
+    """429: not now."""
 
 
 class Unreachable(EngineUnavailable):
@@ -173,7 +171,6 @@ class Api(Protocol):
         namespace: str | None = None,
         subresource: str = "",  # "status", "scale"
         type: PatchType = PatchType.MERGE,  # noqa: A002
-        force: bool = False,  # of an apply: take over fields that others own
         shape: type[T],
         urgency: Urgency = Urgency.PLACE,
     ) -> T:
@@ -205,10 +202,6 @@ class Api(Protocol):
 
     async def bind(self, pod: str, *, namespace: str, node: str, uid: str | None = None) -> None:
         """`WriteConflict` if it has a node. `uid` is sent along; servers as old as 1.20 do not look at it."""
-        ...
-
-    async def evict(self, pod: str, *, namespace: str, uid: str | None = None) -> None:
-        """`Throttled` at once if a disruption budget forbids it now."""
         ...
 
     def logs(

@@ -42,7 +42,6 @@ class Client(Reader):
     def __init__(self, http: Http, *, gate: Gate | None = None) -> None:
         super().__init__(http)
         self._gate = gate
-        self._eviction = ""  # the version of policy that this server evicts by. Empty: not asked yet
 
     def guarded(self, gate: Gate) -> "Client":
         """The same, but `gate` is asked right before every write is sent, and what it raises is raised."""
@@ -74,21 +73,17 @@ class Client(Reader):
         namespace: str | None = None,
         subresource: str = "",
         type: PatchType = PatchType.MERGE,  # noqa: A002
-        force: bool = False,
         shape: type[T],
         urgency: Urgency = Urgency.PLACE,
     ) -> T:
         asking = Asking("patch", _kind(resource, subresource), name, namespace or "")
         path = path_of(resource, namespace=namespace, name=name, subresource=subresource)
-        if type is PatchType.APPLY and isinstance(body, dict):
-            body = _typed(resource, body)
         answer = await self._write(
             asking,
             "PATCH",
             path,
             body,
             content_type=type.value,
-            query={"force": "true"} if force else {},
             urgency=urgency,
             repeatable=type is not PatchType.JSON and not _has_version(body),
         )
@@ -140,25 +135,6 @@ class Client(Reader):
         path = path_of(PODS, namespace=namespace, name=pod, subresource="binding")
         await self._write(Asking("create", "pods/binding", pod, namespace), "POST", path, body)
 
-    async def evict(self, pod: str, *, namespace: str, uid: str | None = None) -> None:
-        body: Body = {
-            "apiVersion": f"policy/{await self._eviction_version()}",
-            "kind": "Eviction",
-            "metadata": {"name": pod, "namespace": namespace},
-        }
-        if uid is not None:
-            body["deleteOptions"] = {"preconditions": {"uid": uid}}
-        path = path_of(PODS, namespace=namespace, name=pod, subresource="eviction")
-        asking = Asking("create", "pods/eviction", pod, namespace)
-        await self._write(asking, "POST", path, body, waits=False)
-
-    async def _eviction_version(self) -> str:
-        if not self._eviction:
-            served = await self._served(PODS)
-            found = (entry.version for entry in served if entry.name == "pods/eviction")
-            self._eviction = next(found, "") or "v1"
-        return self._eviction
-
     async def _write(
         self,
         asking: Asking,
@@ -170,7 +146,6 @@ class Client(Reader):
         query: Mapping[str, str] | None = MappingProxyType({}),  # None: without a field manager
         urgency: Urgency = Urgency.PLACE,
         repeatable: bool = False,
-        waits: bool = True,
     ) -> bytes:
         return await self._http.ask(
             Request(
@@ -183,7 +158,6 @@ class Client(Reader):
                 urgency=urgency,
                 gate=self._gate,
                 repeatable=repeatable,
-                waits=waits,
             )
         )
 

@@ -49,7 +49,6 @@ class Request:
     urgency: Urgency = Urgency.READ
     gate: Gate | None = None  # asked right before it is sent. None: it is no write, or has no guard
     repeatable: bool = True  # asking twice is as good as asking once
-    waits: bool = True  # 429 means "later". False: it is an answer, as to an eviction
 
 
 class _NotSent(Unreachable):
@@ -97,7 +96,7 @@ class Http:
                 async with self._turnstile.turn(request.urgency):
                     return (await self._as_known(request, whole=True))[1]
             except Throttled as error:
-                if not request.waits or attempt >= self.limits.attempts:
+                if attempt >= self.limits.attempts:
                     raise
                 pause_s = max(backoff.after(), min(error.retry_after_s, self.limits.retry_after_max_s))
             except Unreachable as error:

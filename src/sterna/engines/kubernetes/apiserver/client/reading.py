@@ -28,14 +28,12 @@ _TRY_AGAIN_S = 1.0
 _Decoded = TypeVar("_Decoded")
 
 
-class Served(Shape, frozen=True):
+class _Served(Shape, frozen=True):
     name: str = ""
-    group: str = ""
-    version: str = ""
 
 
 class _ServedList(Shape, frozen=True):
-    resources: list[Served] | None = None
+    resources: list[_Served] | None = None
 
 
 class Reader:
@@ -148,17 +146,14 @@ class Reader:
         return self._decoded(body, dict[str, Any], asking)
 
     async def serves(self, resource: Resource) -> bool:
-        return any(served.name == resource.plural for served in await self._served(resource))
-
-    async def _served(self, resource: Resource) -> list[Served]:
-        """What the group and version of a resource hold; nothing where the server does not know them."""
         path = group_path(resource)
         asking = Asking("get", path)
         try:
             body = await self._http.ask(Request(asking=asking, method="GET", path=path))
-        except Missing:
-            return []
-        return self._decoded(body, _ServedList, asking).resources or []
+        except Missing:  # the server does not know the group, or not this version of it
+            return False
+        served = self._decoded(body, _ServedList, asking).resources or []
+        return any(found.name == resource.plural for found in served)
 
     def _decoded(self, body: bytes, shape: type[_Decoded], asking: Asking) -> _Decoded:
         decoder = self._decoders.get(shape)
