@@ -153,15 +153,9 @@ def files_below(top: Path) -> dict[str, tuple[int, str]]:
                 continue
             if not stat.S_ISREG(mode):
                 raise Damaged(f"{path.name} in {directory.name} is neither a file nor a directory")
-            with _opened(path) as fd:
+            with opened(path) as fd:
                 entries[path.relative_to(top).as_posix()] = digest_of(fd)
     return entries
-
-
-@contextmanager
-def opened_shard(path: Path, rank: int) -> Iterator[int]:
-    with _opened(path / shard_name(rank)) as fd:
-        yield fd
 
 
 @contextmanager
@@ -200,7 +194,8 @@ def _try_lock(fd: int, kind: int) -> bool:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def opened(path: Path) -> Iterator[int]:
+    """A file of a generation, for reading. Raises Damaged where there is none, CheckpointProblem where it may pass."""
     try:
         with open_regular(path) as fd:
             yield fd

@@ -3,7 +3,8 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -45,16 +46,12 @@ class Task:
 
     def draft(self, trees: Mapping[str, object], lent: Iterable[int]) -> Draft:
         """What must happen before training goes on, in whichever thread the rest is written."""
-        try:
+        with self._failing(0):
             self.place.require()
             if (self.path / MANIFEST).exists():
                 raise CheckpointProblem(f"{self.path.name} is complete already: load it before saving anything")
             draft = Draft(trees, lent=lent)
             call_writers(self.place, self.path, draft.files)
-        except OSError as error:
-            raise self.failed(self.place.explain(error, 0)) from error
-        except CheckpointProblem as problem:
-            raise self.failed(problem) from problem.__cause__
         return draft
 
     def finish(self, draft: Draft, capture: Capture | None = None) -> Generation:
@@ -63,7 +60,7 @@ class Task:
         The body comes from the capture, else straight from the memory that the draft points at.
         """
         place, path = self.place, self.path
-        try:
+        with self._failing(draft.body_bytes):
             if capture is not None:
                 capture.require_whole()
             place.disk.make_directory(path)
@@ -76,8 +73,14 @@ class Task:
             shards = gather(place, path, shard, step=self.step)
             place.require()
             return write_manifest(place, path, shards, step=self.step, about=self.about)
+
+    @contextmanager
+    def _failing(self, wanted_bytes: int) -> Iterator[None]:
+        """What goes wrong inside leaves as a CheckpointProblem, after this save was cleared up."""
+        try:
+            yield
         except OSError as error:
-            raise self.failed(place.explain(error, draft.body_bytes)) from error
+            raise self.failed(self.place.explain(error, wanted_bytes)) from error
         except CheckpointProblem as problem:
             raise self.failed(problem) from problem.__cause__
 

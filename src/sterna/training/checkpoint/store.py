@@ -18,7 +18,7 @@ from sterna.training.checkpoint.generations import (
     Shard,
     being_read,
     files_name,
-    opened_shard,
+    opened,
     order_of,
     read_manifest,
     shard_name,
@@ -59,7 +59,8 @@ class CheckpointStore:
         self._region_lock = threading.Lock()  # held while memory is made ready in the background
         self._verified: set[tuple[int, ...]] = set()  # shards seen intact, as `_stamp` knows them
         self._claimed = False
-        self._try_to_claim()
+        with suppress(OSError, CheckpointProblem):  # loading works without; saving says what is wrong
+            self._claim()
 
     def save(
         self, shared: Mapping[str, Any], own: Mapping[str, Any], *, step: int, about: Mapping[str, Json],
@@ -193,7 +194,10 @@ class CheckpointStore:
     def _task(self, step: int, about: Mapping[str, Json]) -> Task:
         _check("step", step, 0, 10**18)
         self._seq += 1  # even if it fails: the other ranks count it as well
-        self._claim_at_last()
+        try:
+            self._claim()
+        except OSError as error:
+            raise self._place.explain(error, 0) from error
         return Task(self._place, self._seq, step, checked_about(about))
 
     def _trees(self, shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, object]:
@@ -215,22 +219,11 @@ class CheckpointStore:
                 raise CheckpointProblem(f"there is no memory for a copy of the state: {nbytes} bytes") from error
         return self._region
 
-    def _try_to_claim(self) -> None:
-        try:
-            if self._place.incarnation >= read_fence(self._place.directory).lowest:
-                self._place.claim()
-                self._claimed = True
-        except (OSError, CheckpointProblem):
-            return  # loading works without; saving will say what is wrong
-
-    def _claim_at_last(self) -> None:
+    def _claim(self) -> None:
         if not self._claimed:
-            try:
-                read_fence(self._place.directory).require(self._place.incarnation)
-                self._place.claim()
-                self._claimed = True
-            except OSError as error:
-                raise self._place.explain(error, 0) from error
+            read_fence(self._place.directory).require(self._place.incarnation)
+            self._place.claim()
+            self._claimed = True
 
     def _manifest(self, name: str) -> Manifest:
         if order_of(name) is None:
@@ -242,7 +235,7 @@ class CheckpointStore:
 
     def _verify(self, manifest: Manifest) -> None:
         for shard in manifest.shards:
-            with opened_shard(manifest.generation.path, shard.rank) as fd:
+            with opened(manifest.generation.path / shard_name(shard.rank)) as fd:
                 self._verify_open(manifest.generation.path, shard, fd)
 
     def _verify_open(self, path: Path, shard: Shard, fd: int) -> None:
@@ -256,7 +249,7 @@ class CheckpointStore:
 
     def _tree(self, manifest: Manifest, rank: int, name: str) -> dict[str, Any]:
         path = manifest.generation.path
-        with opened_shard(path, rank) as fd:
+        with opened(path / shard_name(rank)) as fd:
             self._verify_open(path, manifest.shards[rank], fd)
             name_of_file = f"{path.name}/{shard_name(rank)}"
             tree = ArchiveReader(fd, name=name_of_file, files=path / files_name(rank)).tree(name)
