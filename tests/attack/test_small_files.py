@@ -21,10 +21,10 @@ from sterna.protocol.messages import CommittedCheckpoint
 from sterna.protocol.reports import Answer, BadReport, Batch, Report, Usage
 from sterna.training.epoch_file import append, whole_part
 from sterna.training.errors import NotEverybodyCame
-from sterna.training.migrator.desk import Desk
-from sterna.training.migrator.exchange import Announce, Ask, Generation, Note, Request, TrainerState, Word
+from sterna.training.migrator.checkpoint_files import take_stock
 from sterna.training.migrator.places import Places
-from sterna.training.migrator.shelf import take_stock
+from sterna.training.migrator.signal_files import Desk
+from sterna.training.migrator.signal_protocol import Announce, Ask, Generation, Note, Request, TrainerState, Word
 from sterna.training.ranks.board import Board
 from sterna.training.ranks.cut import Seat
 from sterna.training.ranks.meeting import Meeting
@@ -210,7 +210,8 @@ def test_files_of_the_migrator_are_understood_or_absent(tmp_path):
     desk = Desk(places(tmp_path))
     generation = Generation(number=1, digest="ab", bytes=3, lineage="l", kinds=(("0", "module"),))
     state = TrainerState(incarnation="a", lineage="l", word=Word.RESUME, pid=1, pid_started=2, host="h")
-    desk.carry_out((Announce((generation,)), Note(state), Ask(Request(id="r", incarnation="a"))))
+    for effect in (Announce((generation,)), Note(state), Ask(Request(id="r", incarnation="a"))):
+        desk.carry_out(effect)
     assert (desk.listed(), desk.state(), desk.request()) == ((generation,), state, Request(id="r", incarnation="a"))
     for path in (desk.places.manifest, desk.places.state, desk.places.request):
         good = json.loads(path.read_text())

@@ -2,7 +2,7 @@
 
     from sterna import training
 
-    run = training.attach()                     # a polite no-op outside Sterna
+    run = training.attach()                     # outside Sterna every call does nothing
     run.register(model=model, optimizer=optimizer, metrics=metrics)
     run.restore()                               # newest complete checkpoint, all ranks agree on the step
     for epoch, batch in run.steps(loader, epochs=10):
@@ -14,7 +14,6 @@
 torch, TensorFlow and NumPy are recognised when the program already uses them, and never imported from here.
 """
 
-from sterna.training.attaching import attach
 from sterna.training.data.shards import Shards
 from sterna.training.errors import (
     MembersLeft,
@@ -25,7 +24,7 @@ from sterna.training.errors import (
     TrainingError,
     Unregistrable,
 )
-from sterna.training.run import Restored, Run
+from sterna.training.run import Restored, Run, attach
 
 __all__ = [
     "MembersLeft",

@@ -1,7 +1,7 @@
 """The file behind an epoch log: what of it is whole, and how rows are added so that it stays so.
 
 A row is there or it is not. What a killed process has left of its last line is cut off before the next one is written,
-and an epoch that is there already is not written again, whoever tries.
+and an epoch that is there already is not written again.
 """
 
 import contextlib

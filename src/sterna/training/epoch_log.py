@@ -8,7 +8,7 @@
         log.end(loss=loss)
 
 Voda's collector, and Sterna's monitor, learn a job's pace from it. One header, `epoch` first and the other columns in
-the order of the alphabet. Where there is no log to write, every call does the polite nothing and epochs count from 0.
+the order of the alphabet. Where there is no log to write, every call does nothing and epochs count from 0.
 How a row gets into the file, whole or not at all, is `epoch_file.py`.
 """
 
@@ -155,7 +155,7 @@ def keras_callback(log: EpochLog) -> Any:
 
 
 def path_from(environment: Mapping[str, str]) -> Path | None:
-    """Where this job's log is. None: nobody wants one."""
+    """Where this job's log is. None: there is none to write."""
     if named := environment.get(VARIABLE):
         return Path(named)
     job = environment.get("JOB_NAME", "")

@@ -26,4 +26,4 @@ class Superseded(TrainingError):
 
 
 class MembersLeft(TrainingError):
-    """Members of an elastic launch were told to stop. All is saved; the launcher starts those who stay anew."""
+    """Members of an elastic launch were told to stop. All is saved; the launcher starts the remaining ones anew."""

@@ -27,6 +27,7 @@ from sterna.protocol import (
     wake_worker,
     write_orders,
 )
+from sterna.training.processes import pid_started
 
 GRACE_S = 30.0  # what Kubernetes grants unless told otherwise
 _WAIT_SHARE = 0.85  # of it: the trainer gives up waiting for others a little sooner, and SIGTERM comes a little later
@@ -60,8 +61,8 @@ def order_and_wait(environment: Mapping[str, str], *, deadline_s: float | None =
         status = read_status(identity.mailbox)
         if status is not None and _has_stopped(status, seq):
             return _end(0, f"the trainer has stopped at step {status.step}, {_saved(status)}")
-        if status is None or _is_alive(status.pid):
-            seen_s = time.monotonic()  # nobody has attached yet: it will find the order when it does
+        if status is None or pid_started(status.pid):
+            seen_s = time.monotonic()  # no trainer has attached yet: it will find the order when it does
         elif time.monotonic() - seen_s > _GONE_S:
             return _end(0, f"the trainer is gone, {_saved(status)}")
         time.sleep(_LOOK_S)
@@ -84,15 +85,6 @@ def _has_stopped(status: Status, seq: int) -> bool:
 
 def _saved(status: Status) -> str:
     return "nothing saved" if status.checkpoint is None else f"saved at step {status.checkpoint.step}"
-
-
-def _is_alive(pid: int) -> bool:
-    """In this container, which is the trainer's. One that nobody has taken leave of yet trains no more."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 def _end(code: int, message: str) -> int:

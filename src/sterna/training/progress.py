@@ -10,11 +10,9 @@ from sterna.training.data.sources import Position, Source
 from sterna.training.errors import Mismatch
 
 _COUNT_MAX = 10**18
-_ABSENT = object()  # not the same as None: that is a total that nobody counted
+_ABSENT = object()  # not the same as None: that is a total that is not counted
 _NEWS = 0.1  # weight of the latest step in the running mean
-_CHANCE = (
-    3.0  # so many times what steps differ by anyway does not count as slower: a mean deviation is less than a sigma
-)
+_CHANCE = 3.0  # so many mean deviations of a step's time do not count as slower: one is less than a sigma
 
 
 class Progress:
@@ -79,6 +77,16 @@ class Progress:
         else:
             after = epochs - self.position.epoch - 1
             self.units_total = self.step + (here + after * each if after >= 0 else 0)
+
+    def counts(self) -> dict[str, Any]:
+        """How far training is and how fast, as the engine, the monitor and Trainer are told."""
+        return {
+            "step": self.step,
+            "epoch": self.position.epoch,
+            "units_done": float(self.step),
+            "units_total": None if self.units_total is None else float(self.units_total),
+            "step_s": self.step_s,
+        }
 
     def about(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sterna.protocol import Phase, Status
-from sterna.training.orders.lastword import dated
+from sterna.training.orders.outbox import dated
 from tests.training.kubernetes.pods import Pods, waited_for
 
 PROGRAM = """

@@ -1,8 +1,8 @@
 """A model of hook, trainer and disk, for walking through every order in which they can act and die.
 
-The rules are the product's own (`sterna.training.migrator.exchange`): what is modelled is only who reads and writes
-when. Reading a file, carrying out one effect, training a step, being killed: each is one move, and between any two of
-them anybody else may move.
+The rules are the product's own (`sterna.training.migrator.signal_protocol`): what is modelled is only who reads and
+writes when. Reading a file, carrying out one effect, training a step, being killed: each is one move, and between any
+two of them anybody else may move.
 """
 
 from collections import deque
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
-from sterna.training.migrator import exchange
-from sterna.training.migrator.exchange import (
+from sterna.training.migrator import signal_protocol
+from sterna.training.migrator.signal_protocol import (
     Announce,
     Answer,
     Ask,
@@ -29,15 +29,15 @@ from sterna.training.migrator.exchange import (
 )
 
 RULES = SimpleNamespace(
-    start_from=exchange.start_from,
-    claim=exchange.claim,
-    wish=exchange.wish,
-    answer=exchange.answer,
-    publish=exchange.publish,
-    acknowledge=exchange.acknowledge,
-    end=exchange.end,
-    ask=exchange.ask,
-    answer_to=exchange.answer_to,
+    start_from=signal_protocol.start_from,
+    claim=signal_protocol.claim,
+    wish=signal_protocol.wish,
+    answer=signal_protocol.answer,
+    publish=signal_protocol.publish,
+    acknowledge=signal_protocol.acknowledge,
+    end=signal_protocol.end,
+    ask=signal_protocol.ask,
+    answer_to=signal_protocol.answer_to,
 )
 
 

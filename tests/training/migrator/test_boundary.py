@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from sterna.training.migrator.boundary import Boundary
-from sterna.training.migrator.shelf import take_stock
+from sterna.training.migrator.checkpoint_files import take_stock
 from tests.needs import needs
 from tests.training.migrator.workshop import Stub, launch, until
 
@@ -161,7 +161,7 @@ def test_voda_42_a_long_pause_between_steps_does_not_hold_up_a_save(tmp_path):
     program.step()
     (tmp_path / "signal").write_text("save")  # and the program reads data for a minute
     until(lambda: migrator.signal == "resume", "the listener saves by itself")
-    (kept,) = take_stock(migrator._begin().desk).complete.values()
+    (kept,) = take_stock(migrator._begin().session.desk).complete.values()
     assert (kept.step, kept.untorn) == (1, True)
 
 
@@ -175,7 +175,7 @@ def test_voda_42_without_boundaries_a_save_that_may_be_torn_says_so(tmp_path):
     migrator.listening(interval=0.01)
     (tmp_path / "signal").write_text("save")
     until(lambda: migrator.signal == "resume", "the listener saves all the same")
-    (kept,) = take_stock(migrator._begin().desk).complete.values()
+    (kept,) = take_stock(migrator._begin().session.desk).complete.values()
     assert not kept.untorn
 
 

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from sterna.training.migrator import prestop
-from sterna.training.migrator.alive import Liveness, pid_started
-from sterna.training.migrator.exchange import TrainerState, Word
+from sterna.training.migrator.prestop import Liveness
+from sterna.training.migrator.signal_protocol import TrainerState, Word
+from sterna.training.processes import pid_started
 from tests.needs import needs
 from tests.training.migrator.toy_trainer import Program
 from tests.training.migrator.workshop import (
@@ -217,7 +218,7 @@ def test_voda_43_a_trainer_elsewhere_is_known_by_its_heartbeat(tmp_path, monkeyp
     heartbeat.touch()
     far = TrainerState(incarnation="x", lineage="x", word=Word.INIT, pid=1, pid_started=1, host="elsewhere")
     now_s = [100.0]
-    monkeypatch.setattr("sterna.training.migrator.alive.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("sterna.training.migrator.prestop.time.monotonic", lambda: now_s[0])
     liveness = Liveness(heartbeat)
     assert not liveness.gone(far)
     now_s[0] += 9

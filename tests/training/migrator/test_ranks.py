@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sterna.training.migrator.ranks import identity
+from sterna.training.migrator.session import identity
 from tests.needs import needs, seeds
 from tests.training.migrator.workshop import HERE, PATIENCE_S, process_environment
 

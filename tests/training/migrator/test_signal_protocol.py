@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from sterna.training.migrator import exchange
-from sterna.training.migrator.desk import Desk
-from sterna.training.migrator.exchange import (
+from sterna.training.migrator import signal_protocol
+from sterna.training.migrator.places import Places
+from sterna.training.migrator.signal_files import Desk
+from sterna.training.migrator.signal_protocol import (
     Announce,
     Answer,
     Generation,
@@ -19,7 +20,6 @@ from sterna.training.migrator.exchange import (
     Wish,
     Word,
 )
-from sterna.training.migrator.places import Places
 from tests.training.migrator.model import RULES, Bounds, Lost, explore
 
 OLD = TrainerState(incarnation="old", lineage="run", word=Word.INIT)
@@ -48,12 +48,12 @@ def _says_before_it_notes(effects):
 
 
 def _announced_last(*args, **kwargs):
-    effects = exchange.publish(*args, **kwargs)
+    effects = signal_protocol.publish(*args, **kwargs)
     return tuple(sorted(effects[:3], key=lambda effect: isinstance(effect, Announce))) + effects[3:]
 
 
 def _published_last(*args, **kwargs):
-    effects = exchange.publish(*args, **kwargs)
+    effects = signal_protocol.publish(*args, **kwargs)
     return tuple(sorted(effects, key=lambda effect: isinstance(effect, Publish)))
 
 
@@ -62,8 +62,8 @@ def _published_last(*args, **kwargs):
     [
         pytest.param(
             {
-                "claim": lambda me, *, request, start: exchange.claim(me, request=None, start=start),
-                "wish": lambda *, word, request, state, restored: exchange.wish(
+                "claim": lambda me, *, request, start: signal_protocol.claim(me, request=None, start=start),
+                "wish": lambda *, word, request, state, restored: signal_protocol.wish(
                     word=word,
                     request=request and replace(request, incarnation=None),
                     state=state,
@@ -83,7 +83,7 @@ def _published_last(*args, **kwargs):
             id="M3: only `resume` is loaded, so a trainer killed in a save starts from nothing",
         ),
         pytest.param(
-            {"acknowledge": lambda state: _says_before_it_notes(exchange.acknowledge(state))},
+            {"acknowledge": lambda state: _says_before_it_notes(signal_protocol.acknowledge(state))},
             "begins at step 0",
             id="init is said before it is noted, and looks like a reset by hand to whoever comes next",
         ),
@@ -98,7 +98,7 @@ def _published_last(*args, **kwargs):
             id="the hook is answered before the file is in place",
         ),
         pytest.param(
-            {"publish": lambda *args, **kwargs: exchange.publish(*args, **{**kwargs, "request": None})},
+            {"publish": lambda *args, **kwargs: signal_protocol.publish(*args, **{**kwargs, "request": None})},
             "waits for ever",
             id="M5: the trainer saves and does not say for whom",
         ),
@@ -131,7 +131,7 @@ def test_voda_42_the_walk_finds_the_faults_that_others_have(faulty, found):
 )
 def test_voda_42_where_a_new_trainer_begins(word, state, complete, expected):
     found = [generation(number) for number in complete]
-    start = exchange.start_from(word=word, state=state, complete=found)
+    start = signal_protocol.start_from(word=word, state=state, complete=found)
     assert (None if start is None else start.number) == expected
 
 
@@ -151,7 +151,7 @@ def test_voda_42_where_a_new_trainer_begins(word, state, complete, expected):
 )
 def test_voda_42_what_a_trainer_makes_of_a_word(word, request_, restored, expected):
     state = replace(ME, answered="done")
-    assert exchange.wish(word=word, request=request_, state=state, restored=restored) is expected
+    assert signal_protocol.wish(word=word, request=request_, state=state, restored=restored) is expected
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_voda_42_what_a_trainer_makes_of_a_word(word, request_, restored, expect
     ],
 )
 def test_voda_42_what_the_hook_may_conclude(word, state, expected):
-    assert exchange.answer_to(Request(id="r", incarnation="me"), word=word, state=state) is expected
+    assert signal_protocol.answer_to(Request(id="r", incarnation="me"), word=word, state=state) is expected
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_voda_42_the_word_is_read_however_it_was_written(tmp_path, content, word
 def test_voda_42_the_signal_file_holds_one_word_and_nothing_else(tmp_path):
     desk = Desk(Places(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal"))
     for word in Word:
-        desk.carry_out([Say(word)])
+        desk.carry_out(Say(word))
         assert (tmp_path / "signal").read_bytes() == word.encode()
     assert os.listdir(tmp_path) == ["signal"]
 
@@ -198,7 +198,9 @@ def test_voda_42_what_is_written_beside_it_is_read_back(tmp_path):
     desk = Desk(Places(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal"))
     state = replace(ME, answered="r", ended=True, pid=7, pid_started=12, host="there")
     kept = replace(generation(3), step=5, untorn=False, save_s=0.5, kinds=(("a", "dict"),), positional=True)
-    desk.carry_out([exchange.Note(state), exchange.Ask(Request(id="r", incarnation=None)), Announce((kept,))])
+    for effect in (signal_protocol.Note(state), signal_protocol.Ask(Request(id="r", incarnation=None))):
+        desk.carry_out(effect)
+    desk.carry_out(Announce((kept,)))
     assert (desk.state(), desk.request(), desk.listed()) == (state, Request(id="r", incarnation=None), (kept,))
     for path in (desk.places.state, desk.places.request, desk.places.manifest):
         path.write_text('{"half": ')

@@ -57,9 +57,9 @@ def listed(migrator: Migrator) -> Migrator:
 
 def quieten() -> None:
     while _launched:
-        listener = _launched.pop()._listener
-        if listener is not None:
-            listener.stop()
+        begun = _launched.pop()._begun
+        if begun is not None:
+            begun.listener.stop()
 
 
 def until(condition: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:

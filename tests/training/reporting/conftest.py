@@ -21,7 +21,7 @@ def attach(monkeypatch: pytest.MonkeyPatch) -> Iterator[Attach]:
         monkeypatch.delenv(name, raising=False)
 
     def attached(settings: dict[str, Any] | None = None, **environment: str) -> training.Run:
-        monkeypatch.setattr("sterna.training.attaching._current", None)
+        monkeypatch.setattr("sterna.training.run._current", None)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         runs.append(training.attach(**(settings or {})))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sterna.training.reporting.facts import Facts
+from sterna.training.reporting.reporter import Facts
 from sterna.training.reporting.trainer_status import CA_CERT, TOKEN, URL, body_of
 from tests.needs import needs_program
 from tests.training.reporting.listener import listening

@@ -1,7 +1,6 @@
 """What a worker reports: numbers, however odd; and the file is rewritten when there is something new, not oftener."""
 
 import math
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -11,20 +10,13 @@ from pathlib import Path
 import numpy
 import pytest
 
-from sterna.protocol import Phase, Status, read_status
+from sterna.protocol import Phase, WorkerIdentity, read_status
 from sterna.training.orders.outbox import Outbox
 
 
 @pytest.fixture
 def outbox(tmp_path: Path) -> Iterator[Outbox]:
-    made = Outbox(
-        Status(pid=os.getpid(), phase=Phase.ATTACHED),
-        mailbox=tmp_path,
-        engine=None,
-        worker="w",
-        facts=dict,
-        watch=lambda: None,
-    )
+    made = Outbox(WorkerIdentity(mailbox=tmp_path, worker="w"), ack=0, facts=dict)
     yield made
     made.close()
 
@@ -87,14 +79,7 @@ def test_reports_without_end_are_written_once_a_second(tmp_path):
         writes.append(1)
         return {}
 
-    outbox = Outbox(
-        Status(pid=os.getpid(), phase=Phase.TRAINING),
-        mailbox=tmp_path,
-        engine=None,
-        worker="w",
-        facts=count,
-        watch=lambda: None,
-    )
+    outbox = Outbox(WorkerIdentity(mailbox=tmp_path, worker="w"), ack=0, facts=count)
     began_s = time.monotonic()
     for number in range(100_000):
         outbox.report({"loss": number})

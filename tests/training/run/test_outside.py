@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 def run(monkeypatch: pytest.MonkeyPatch) -> training.Run:
     for name in (*STERNA_VARIABLES, "RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("sterna.training.attaching._current", None)
+    monkeypatch.setattr("sterna.training.run._current", None)
     return training.attach()
 
 
@@ -54,7 +54,7 @@ def test_a_plain_torchrun_gives_the_ranks_and_shards_are_cut_by_them(run, monkey
     for rank in range(3):
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", "3")
-        monkeypatch.setattr("sterna.training.attaching._current", None)
+        monkeypatch.setattr("sterna.training.run._current", None)
         one = training.attach()
         assert (one.rank, one.world_size) == (rank, 3)
         given.append([batch for _, batch in one.steps(Shards(samples=20, batch=7, seed=1))])
@@ -99,7 +99,7 @@ def test_endless_walking_through_nothing_is_noticed(run):
 def test_more_ranks_than_samples_in_a_batch_is_refused(run, monkeypatch):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "9")
-    monkeypatch.setattr("sterna.training.attaching._current", None)
+    monkeypatch.setattr("sterna.training.run._current", None)
     with pytest.raises(ValueError, match="fewer samples in a batch than there are ranks"):
         training.attach().steps(Shards(samples=20, batch=8))
 

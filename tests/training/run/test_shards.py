@@ -31,13 +31,15 @@ def test_r7_any_sequence_of_sizes_trains_each_sample_once_and_in_the_declared_or
     position = Position()
     for number, (ranks, batch, steps) in enumerate(legs):
         shards = Shards(samples=samples, batch=batch, seed=seed)
-        ranks_of = [Declared(shards, rank=rank, world_size=ranks).opened(position) for rank in range(ranks)]
+        ranks_of = [
+            Declared(ShardSampler(shards, rank=rank, world_size=ranks)).opened(position) for rank in range(ranks)
+        ]
         for done, slices in enumerate(zip(*ranks_of, strict=True)):
             if done == steps and number < len(legs) - 1:
                 break
             assert max(map(len, slices)) - min(map(len, slices)) <= 1
             trained += [sample for mine in slices for sample in mine]
-            position = Declared(shards, rank=0, world_size=ranks).after(position)
+            position = Declared(ShardSampler(shards, rank=0, world_size=ranks)).after(position)
     assert trained == list(Shards(samples=samples, batch=1, seed=seed).order(0))
     assert position.samples == samples
 
@@ -52,7 +54,7 @@ def test_what_is_left_is_what_comes(samples, batch, position, drop_last):
     at = Position(samples=min(position, samples))
     sampler = ShardSampler(shards, rank=0, world_size=1)
     sampler.position = at.samples
-    batches = list(Declared(shards, rank=0, world_size=1).opened(at))
+    batches = list(Declared(ShardSampler(shards, rank=0, world_size=1)).opened(at))
     assert len(batches) == shards.batches_left(at.samples) == len(sampler)
     assert list(sampler) == batches
     assert all(len(each) == batch for each in batches[: None if drop_last else -1])

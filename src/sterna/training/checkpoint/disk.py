@@ -121,9 +121,9 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[int]:
-    """Open a file for reading that is one: no link to somewhere else, no pipe that keeps us waiting."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+def open_regular(path: Path, *, follow: bool = False) -> Iterator[int]:
+    """Open a file for reading that is one: no pipe whose writer is waited for, and no link unless `follow`."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise Damaged(f"{path.name} in {path.parent.name} is not a regular file")

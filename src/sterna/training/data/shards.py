@@ -1,4 +1,4 @@
-"""A declared order of samples: which one comes when is fixed by a seed, whoever trains and however many they are.
+"""A declared order of samples: it is fixed by a seed, whichever and however many ranks train.
 
 Each epoch is a permutation of all samples, cut into global batches; rank r of w takes its slice of each. A position is
 a number of samples, so a job that is stopped anywhere and goes on with another number of ranks, or another batch size,

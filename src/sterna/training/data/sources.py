@@ -32,7 +32,7 @@ class Source(Protocol):
         """One batch further."""
 
     def left(self, position: Position) -> int | None:
-        """Batches until the end of its epoch; None: nobody knows."""
+        """Batches until the end of its epoch; None: not known."""
 
     def described(self) -> dict[str, Any]:
         """What has to stay the same for a saved position to keep its meaning."""
@@ -49,7 +49,7 @@ def source_of(data: Any, *, rank: int, world_size: int) -> Source:
     if isinstance(data, Shards):
         if data.batch < world_size:
             raise ValueError(f"{data!r} has fewer samples in a batch than there are ranks ({world_size})")
-        return Declared(data, rank=rank, world_size=world_size)
+        return Declared(ShardSampler(data, rank=rank, world_size=world_size))
     sampler = getattr(data, "batch_sampler", None)
     if isinstance(sampler, ShardSampler):
         return Sampled(data, sampler)
@@ -94,16 +94,13 @@ class Declared:
 
     draws = False
 
-    def __init__(self, shards: Shards, *, rank: int, world_size: int) -> None:
-        self._shards = shards
-        self._rank = rank
-        self._world_size = world_size
+    def __init__(self, sampler: ShardSampler) -> None:
+        self._shards = sampler.shards
+        self._sampler = sampler
 
-    def opened(self, position: Position) -> Iterator[list[int]]:
-        at = position.samples
-        while places := self._shards.batch_at(at):
-            yield self._shards.slice_of(position.epoch, places, rank=self._rank, world_size=self._world_size)
-            at = places.stop
+    def opened(self, position: Position) -> Iterator[Any]:
+        self._sampler.epoch, self._sampler.position = position.epoch, position.samples
+        return iter(self._sampler)
 
     def after(self, position: Position) -> Position:
         places = self._shards.batch_at(position.samples)
@@ -122,12 +119,11 @@ class Sampled(Declared):
     draws = True  # its workers are seeded when it is entered
 
     def __init__(self, loader: Any, sampler: ShardSampler) -> None:
-        super().__init__(sampler.shards, rank=0, world_size=1)
+        super().__init__(sampler)
         self._loader = loader
-        self._sampler = sampler
 
     def opened(self, position: Position) -> Iterator[Any]:
-        self._sampler.epoch, self._sampler.position = position.epoch, position.samples
+        super().opened(position)
         return iter(self._loader)
 
 

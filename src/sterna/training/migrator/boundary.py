@@ -53,7 +53,7 @@ class Boundary:
 
     @property
     def watched(self) -> bool:
-        """Whether boundaries are known at all; if not, nobody but the program knows when a save is good."""
+        """Whether boundaries are known at all; if not, only the program knows when a save is good."""
         return self._told or self._modules > 0 or self._optimizers > 0
 
     def watch(self, variable: Any) -> None:
@@ -132,6 +132,35 @@ class Boundary:
             with self._gate:
                 pass
             self._busy = True
+
+
+class Progress:
+    """What the engine is told of the steps and their pace. Counts on from the step that was restored."""
+
+    def __init__(self, boundary: Boundary) -> None:
+        self._boundary = boundary
+        self._before: tuple[int, float] | None = None  # steps, and when the last of them ended, at the last look
+        self._step_s: float | None = None
+        self.step_restored = 0
+
+    @property
+    def step(self) -> int:
+        return self.step_restored + self._boundary.steps
+
+    def facts(self) -> dict[str, Any]:
+        """Fields of the status, as of now."""
+        steps, at_s = self._boundary.steps, self._boundary.last_step_mono_s
+        if at_s is not None:
+            if self._before is not None and steps > self._before[0]:
+                self._step_s = (at_s - self._before[1]) / (steps - self._before[0])
+            self._before = (steps, at_s)
+        return {
+            "step": self.step,
+            "units_done": float(self.step),
+            "step_s": self._step_s,
+            "first_step_mono_s": self._boundary.first_step_mono_s,
+            "last_step_mono_s": at_s,
+        }
 
 
 # Hooks travel with their module when a program copies or pickles it (to keep an average of it, say, or to send it to

@@ -9,11 +9,12 @@ from typing import TextIO
 
 
 def say(line: str, *, to: TextIO | None = None) -> None:
-    """`2021-09-24 11:07:58 saved ckpt!` A program may have closed its output: then nobody wants to know."""
+    """`2021-09-24 11:07:58 saved ckpt!` A program may have closed its output: then nothing is printed."""
     plain(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", to=to)
 
 
 def plain(line: str, *, to: TextIO | None = None) -> None:
+    """The line without the time before it."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         file = sys.stdout if to is None else to
         file.write(line + "\n")

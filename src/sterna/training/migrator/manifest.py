@@ -175,7 +175,7 @@ def _set_hooks(trainer: Body, directory: str, *, deadline_s: int, where: str) ->
     python = ["python", "-m"]
     stop = [*python, PRE_STOP, "--deadline-s", str(deadline_s), "--log", f"{directory}/preStop.log"]
     lifecycle["preStop"] = {"exec": {"command": stop}}
-    if not after or "postStart.log" in after:  # somebody's own may stay: ours only notes the time
+    if not after or "postStart.log" in after:  # the user's own may stay: ours only notes the time
         start = [*python, POST_START, "--log", f"{directory}/postStart.log"]
         lifecycle["postStart"] = {"exec": {"command": start}}
 

@@ -1,6 +1,6 @@
 """Rank 0's hold on the files: taking them over, saving, answering, and giving them up.
 
-Carries out what `exchange` says. When a save is due, and in which thread, is not decided here.
+Carries out what `signal_protocol` says. When a save is due, and in which thread, is not decided here.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sterna.training.errors import Superseded
-from sterna.training.migrator import exchange
-from sterna.training.migrator.alive import pid_started
-from sterna.training.migrator.desk import Desk
-from sterna.training.migrator.exchange import Effect, Generation, Note, Request, TrainerState, Wish, Word
-from sterna.training.migrator.shelf import digest_only, take_stock, write_aside
+from sterna.training.migrator import signal_protocol
+from sterna.training.migrator.checkpoint_files import digest_only, take_stock, write_aside
+from sterna.training.migrator.signal_files import Desk
+from sterna.training.migrator.signal_protocol import Effect, Generation, Note, Request, TrainerState, Wish, Word
+from sterna.training.processes import pid_started
 
-_TRIES = 5  # to catch a moment in which nobody changes the variables, where boundaries are not known
+_TRIES = 5  # to find a moment in which the variables do not change, where boundaries are not known
 _BETWEEN_TRIES_S = 0.05
 
 
@@ -32,7 +32,7 @@ class Contents(NamedTuple):
 
 
 class Owner:
-    """Made once for each process: making it takes the files over from whoever had them before."""
+    """Made once for each process: making it takes the files over from the process that had them before."""
 
     def __init__(
         self, desk: Desk, *, incarnation: int | None = None, allowed: Callable[[], None] = lambda: None
@@ -54,27 +54,30 @@ class Owner:
         self.word_found = desk.word()
         request, state = desk.request(), desk.state()
         self.stock = take_stock(desk)
-        self.start = exchange.start_from(word=self.word_found, state=state, complete=list(self.stock.complete.values()))
+        self.start = signal_protocol.start_from(
+            word=self.word_found, state=state, complete=list(self.stock.complete.values())
+        )
         self.restored = self.start is None  # False: the variables are not yet what they are to be
         self._number = max((known.number for known in desk.listed() or ()), default=0)
         self.state = me
-        self._carry_out(exchange.claim(me, request=request, start=self.start))
+        self._carry_out(signal_protocol.claim(me, request=request, start=self.start))
 
     def wish(self) -> tuple[Wish, Request | None]:
-        """What the words on disk want of this trainer now. Raises Superseded."""
+        """What the files ask of this trainer now. Raises Superseded."""
         self._require_ownership()
         word, request = self._desk.word(), self._desk.request()
-        return exchange.wish(word=word, request=request, state=self.state, restored=self.restored), request
+        return signal_protocol.wish(word=word, request=request, state=self.state, restored=self.restored), request
 
     def answer(self, request: Request | None) -> None:
+        """Say that a request is dealt with although nothing was saved for it. Raises Superseded."""
         with self._lock:
             self._require_ownership()
-            self._carry_out(exchange.answer(self.state, request=request))
+            self._carry_out(signal_protocol.answer(self.state, request=request))
 
     def save(self, contents: Callable[[], Contents], *, step: int, still: bool, request: Request | None) -> Generation:
         """Save what `contents` gives; durable once this returns. Raises OSError, Superseded, or what torch raises.
 
-        `still`: the variables stand still meanwhile. Where nobody can promise that, they are read twice, and again
+        `still`: the variables stand still meanwhile. Where that is not certain, they are read twice, and again
         until both times agree; if they never do, the generation says so.
         """
         with self._lock:
@@ -113,27 +116,29 @@ class Owner:
         with self._lock:
             self.restored = True
             self._require_ownership()
-            self._carry_out(exchange.acknowledge(self.state))
+            self._carry_out(signal_protocol.acknowledge(self.state))
 
     def end(self) -> None:
+        """The program came to its end; nothing happens if another process owns the files by now."""
         with self._lock:
             if self._desk.state() == self.state:
-                self._carry_out(exchange.end(self.state))
+                self._carry_out(signal_protocol.end(self.state))
 
     def finish(self) -> None:
+        """The program says that training is over. Raises Superseded."""
         with self._lock:
             self._require_ownership()
-            self._carry_out(exchange.finish(self.state))
+            self._carry_out(signal_protocol.finish(self.state))
 
     def beat(self) -> None:
-        """Show that this process lives, to those who cannot see its pid."""
+        """Show that this process lives, to hooks that cannot see its pid."""
         with contextlib.suppress(OSError):
             os.utime(self._desk.places.state)
 
     def _publish(self, generation: Generation, request: Request | None) -> None:
         checkpoint, previous = self._desk.places.checkpoint, self._desk.places.previous
         whole = self.stock.complete.get(checkpoint)
-        effects = exchange.publish(
+        effects = signal_protocol.publish(
             self.state,
             generation,
             on_disk=list(self.stock.complete.values()),
@@ -153,7 +158,7 @@ class Owner:
         self.restored = True
 
     def _require_ownership(self) -> None:
-        """What a newer trainer has taken over is no longer ours to change."""
+        """Raise Superseded if a newer trainer has taken the files over."""
         found = self._desk.state()
         if found is not None and found.incarnation != self.state.incarnation:
             raise Superseded(
@@ -163,6 +168,6 @@ class Owner:
 
     def _carry_out(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
-            self._desk.carry_out((effect,))
+            self._desk.carry_out(effect)
             if isinstance(effect, Note):
                 self.state = effect.state

@@ -8,6 +8,7 @@ torch, so that the grace period goes to the trainer.
 import argparse
 import os
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,16 +17,17 @@ from typing import TextIO
 
 from sterna.protocol import WorkerIdentity
 from sterna.training.errors import TrainingError
-from sterna.training.migrator import exchange
-from sterna.training.migrator.alive import Liveness
+from sterna.training.migrator import signal_protocol
 from sterna.training.migrator.console import date, log_to, plain, say
-from sterna.training.migrator.desk import Desk
-from sterna.training.migrator.exchange import Answer, Request, TrainerState
 from sterna.training.migrator.places import Places
+from sterna.training.migrator.signal_files import Desk
+from sterna.training.migrator.signal_protocol import Answer, Request, TrainerState
+from sterna.training.processes import pid_started
 
 DEADLINE_S = 25.0  # of the 30 s that Kubernetes grants unless told otherwise
 _LOOK_S = 0.1
 _SAY_EVERY_S = 1.0
+_SILENCE_S = 10.0  # the heartbeat comes every second or so; a save of a large model may hold it up for a while
 
 _SAID = {
     Answer.SAVED: "finish ckpts!",
@@ -78,14 +80,15 @@ def _ask(desk: Desk, state: TrainerState | None, *, until_s: float, to: TextIO) 
             say(f"the trainer (process {state.pid} on {state.host}) is gone: the last checkpoint stays as it is", to=to)
             return 1
         if not asked:
-            desk.carry_out(exchange.ask(request))
+            for effect in signal_protocol.ask(request):
+                desk.carry_out(effect)
             asked = True
         now_s = time.monotonic()
         if now_s - said_s >= _SAY_EVERY_S:
             say("saving ckpts...", to=to)
             said_s = now_s
         state = desk.state()
-        answer = exchange.answer_to(request, word=desk.word(), state=state)
+        answer = signal_protocol.answer_to(request, word=desk.word(), state=state)
         if answer is not Answer.WAITING:
             say(_SAID[answer], to=to)
             return 0
@@ -98,6 +101,32 @@ def _ask(desk: Desk, state: TrainerState | None, *, until_s: float, to: TextIO) 
 def _of_another_launch(state: TrainerState, who: WorkerIdentity) -> bool:
     """Inside Sterna a replacement may train already while the old worker is stopped: it is not to be disturbed."""
     return who.inside and not state.incarnation.startswith(f"{who.incarnation}-")
+
+
+class Liveness:
+    """Whether the trainer that wrote a state is still there: by its pid where that can be seen, else by its heartbeat.
+
+    One observer's view, over time. A clock of another machine is never compared with ours.
+    """
+
+    def __init__(self, heartbeat: Path) -> None:
+        self._heartbeat = heartbeat
+        self._seen: tuple[int, float] | None = None  # its last change, and when we noticed
+
+    def gone(self, state: TrainerState) -> bool:
+        if state.host == socket.gethostname() and Path("/proc/self/stat").exists():
+            return pid_started(state.pid) != state.pid_started
+        return self._silent()
+
+    def _silent(self) -> bool:
+        try:
+            beat = os.stat(self._heartbeat).st_mtime_ns
+        except OSError:
+            return True
+        now_s = time.monotonic()
+        if self._seen is None or self._seen[0] != beat:
+            self._seen = (beat, now_s)
+        return now_s - self._seen[1] > _SILENCE_S
 
 
 if __name__ == "__main__":

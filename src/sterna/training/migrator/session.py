@@ -1,27 +1,32 @@
 """One process's standing, from its first use of the migrator on: which rank it is, what it is to load, whose files.
 
-Rank 0 owns the files and decides; the others ask it. Reading a checkpoint and meeting the other ranks is here, saving
-is in `saving`.
+Rank 0 owns the files and decides; the others ask it. The ranks meet twice, once to hear what rank 0 has decided and
+once when all have loaded: each time a `Meeting` of the SDK, in a directory beside the signal file. Files outlive
+launches, so every process draws a name of its own, and files of earlier processes are ignored. Saving is in
+`wanted_saves`.
 """
 
+import contextlib
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sterna.protocol import WorkerIdentity
 from sterna.training.checkpoint.fence import read_fence
-from sterna.training.errors import RestoreFailed
+from sterna.training.errors import NotEverybodyCame, RestoreFailed
+from sterna.training.migrator.boundary import Progress
+from sterna.training.migrator.checkpoint_files import find, take_stock
 from sterna.training.migrator.console import say
-from sterna.training.migrator.desk import Desk
-from sterna.training.migrator.exchange import Generation, Word
-from sterna.training.migrator.link import Link
+from sterna.training.migrator.engine_link import Link
 from sterna.training.migrator.owner import Owner
-from sterna.training.migrator.places import Places, meet_s
-from sterna.training.migrator.progress import Progress
-from sterna.training.migrator.ranks import Ranks, identity
-from sterna.training.migrator.saved import Saved
-from sterna.training.migrator.shelf import find, take_stock
-from sterna.training.migrator.variables import load
+from sterna.training.migrator.places import MEET_S, Places, meet_s
+from sterna.training.migrator.signal_files import Desk
+from sterna.training.migrator.signal_protocol import Generation, Word
+from sterna.training.migrator.variables import Saved, load
+from sterna.training.ranks.meeting import Meeting
 
 _SHOWS_UP_WITHIN_S = 10.0  # on a network file system a file that rank 0 sees may take a while to reach the others
 _LOOK_S = 0.1
@@ -85,7 +90,7 @@ class Session:
             self._loaded = True
 
     def trains_on(self) -> None:
-        """Whatever was not loaded by now never will be."""
+        """What is not loaded by now will not be loaded."""
         self._decided = self._loaded = True
 
     def _chosen(self) -> tuple[Path, Generation] | None:
@@ -131,3 +136,70 @@ class Session:
             self.owner.end()
         if self.link is not None:
             self.link.finished()
+
+
+def identity(rank: int | None, environment: Mapping[str, str] | None = None) -> WorkerIdentity:
+    """Rank and world as they are now: what the program said, else the process group, else the environment."""
+    who = WorkerIdentity.from_environment(environment)
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        who = replace(who, rank=distributed.get_rank(), world_size=distributed.get_world_size())
+    return who if rank is None else replace(who, rank=rank, world_size=max(who.world_size, rank + 1))
+
+
+class Ranks:
+    """One rank's part. In a world of one there is no other rank to wait for."""
+
+    def __init__(self, directory: Path, who: WorkerIdentity, *, meet_s: float) -> None:
+        self._directory = directory
+        self._who = who
+        self._meet_s = meet_s
+
+    def tell(self, digest: str | None) -> None:
+        """Rank 0: tell the others which checkpoint to load (None: none), and wait until all know."""
+        self._lead("decided", [] if digest is None else [digest])
+
+    def ask(self, why_unreadable: Callable[[str], str | None]) -> str | None:
+        """Any other rank: the digest of the checkpoint to load, or None. It first makes sure that it can."""
+        return self._follow("decided", lambda digest: None if digest is None else why_unreadable(digest))
+
+    def meet(self) -> None:
+        """Wait until every rank has come here: all have loaded."""
+        if self._who.rank == 0:
+            self._lead("loaded", [])
+        else:
+            self._follow("loaded", lambda _: None)
+
+    def _lead(self, what: str, candidates: list[str]) -> None:
+        if self._who.world_size > 1:
+            meeting = self._meeting(what)
+            with self._in_our_words():
+                meeting.announce()
+                meeting.lead(candidates, lambda _: None, seq=0, prepare=lambda _: None)
+
+    def _follow(self, what: str, load: Callable[[str | None], str | None]) -> str | None:
+        meeting = self._meeting(what)
+        with self._in_our_words():
+            meeting.announce()
+            decision = meeting.follow(load, holding=lambda: False, wanted=lambda: True)
+        return None if decision is None else decision.generation
+
+    def _meeting(self, what: str) -> Meeting:
+        return Meeting(
+            self._directory / what,
+            rank=self._who.rank,
+            world_size=self._who.world_size,
+            patience_s=self._meet_s,
+            idle=time.sleep,
+        )
+
+    @contextlib.contextmanager
+    def _in_our_words(self) -> Iterator[None]:
+        try:
+            yield
+        except NotEverybodyCame as error:
+            raise NotEverybodyCame(
+                f"rank {self._who.rank} of {self._who.world_size} waited {self._meet_s:g} s ({MEET_S}) for the others:"
+                " every rank must ask migrator.resume and call load_ckpt() (or MigratableVariable), and share"
+                f" {self._directory.parent}"
+            ) from error

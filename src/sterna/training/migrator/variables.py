@@ -14,11 +14,14 @@ from typing import Any
 
 from sterna.training.checkpoint.problems import short
 from sterna.training.errors import Mismatch, RestoreFailed, TrainingError
+from sterna.training.migrator.signal_protocol import Generation
 
 _WRAPPERS = ("module.", "_orig_mod.")  # what DistributedDataParallel, DataParallel and compile put before every name
 
 
 class Kind(StrEnum):
+    """What a variable is, as far as saving and loading differ. Kept in the manifest."""
+
     MODULE = "module"
     OPTIMIZER = "optimizer"
     STATE = "state"  # anything else with state_dict and load_state_dict
@@ -26,7 +29,7 @@ class Kind(StrEnum):
     LIST = "list"
     TENSOR = "tensor"
     ARRAY = "array"
-    PLAIN = "plain"  # a value nobody can give back: it is kept and, on loading, left as the program set it
+    PLAIN = "plain"  # a value that cannot be changed in place: it is saved and, on loading, left as the program set it
 
 
 def kind_of(variable: object) -> Kind:
@@ -122,13 +125,53 @@ def load(path: Path, *, map_location: Any, weights_only: bool) -> Any:
             return torch.load(path, map_location=map_location, weights_only=weights_only)
     except (OSError, MemoryError):
         raise
-    except Exception as error:  # whatever torch makes of a file that somebody prepared
+    except Exception as error:  # a file that was prepared to harm makes torch raise anything
         if type(error).__name__ != "UnpicklingError":
             raise RestoreFailed(f"{path} cannot be loaded: {type(error).__name__}: {short(error)}") from error
         raise RestoreFailed(
             f"{path} holds objects that are not loaded unless you ask for it ({_first_line(error)}): register their "
             "state as dict of plain values, or, if you trust the file, call load_ckpt(weights_only=False)"
         ) from error
+
+
+class Saved:
+    """`body` is a dict of keys (`migrator.register`) or a list in the order of the calls (`MigratableVariable`)."""
+
+    def __init__(self, body: Any, generation: Generation) -> None:
+        if isinstance(body, list):
+            self.positional = True
+            self._by_key: dict[str, Any] = {str(position): state for position, state in enumerate(body)}
+        elif isinstance(body, Mapping):
+            self.positional = False
+            self._by_key = {str(key): state for key, state in body.items()}
+        else:
+            raise Mismatch(
+                f"the checkpoint holds a {type(body).__name__}; expected a dict of variables or a list of them"
+            )
+        self._kinds = dict(generation.kinds)
+        self._left = set(self._by_key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._by_key
+
+    @property
+    def all_given(self) -> bool:
+        """Every variable that was saved has gone back to where it came from."""
+        return not self._left
+
+    def check(self, key: str, variable: object) -> None:
+        """Raises Mismatch when something else was saved under this key. Without a manifest only the shapes tell."""
+        was, now = self._kinds.get(key), kind_of(variable)
+        if was is not None and was != now:
+            raise Mismatch(
+                f"variable {key!r} was saved as {was} and is a {now} ({type(variable).__name__}) now: register the "
+                "same variables in the same order, or under keys"
+            )
+
+    def give(self, key: str, variable: Any) -> None:
+        self.check(key, variable)
+        give_back(variable, self._by_key[key], key=key)
+        self._left.discard(key)
 
 
 def _numpy_names() -> list[Any]:

@@ -21,17 +21,17 @@ class Answer(NamedTuple):
 class Demands:
     """`leads`: this rank acts for all, or for itself alone, and need not leave anything to rank 0."""
 
-    def __init__(self, identity: WorkerIdentity, *, leads: bool, speaks: bool) -> None:
-        assert identity.mailbox is not None
+    def __init__(self, identity: WorkerIdentity, *, leads: bool) -> None:
         self.stopping = Stopping(grace_s=identity.grace_s)
         self._identity = identity
         self._leads = leads
-        self._notices = Notices(identity.mailbox, standby=identity.standby, woken=speaks)
+        self._notices = Notices(identity)
         self._stop_kind = Kind.LEAVE if identity.elastic else Kind.STOP
         self._asked_s: float | None = None  # since when there is an order that rank 0 might take care of
         self.answered = self._answered_before()  # seq of the last order that is taken care of, or being saved for
 
     def look(self) -> Orders:
+        """The latest orders; one to stop starts the clock of `stopping`."""
         now_s = time.monotonic()
         orders = self._notices.look(now_s)
         if orders.seq > self.answered:
@@ -39,6 +39,7 @@ class Demands:
         return orders
 
     def wait(self, at_most_s: float) -> None:
+        """Until the engine sends a wake, or so long."""
         self._notices.wait(at_most_s)
 
     def wanted(self, now_s: float) -> Kind:
@@ -67,6 +68,7 @@ class Demands:
         return self.answered
 
     def told_to_stop(self) -> bool:
+        """By a signal, or by an order that is not answered yet."""
         orders = self.look()
         return self.stopping.signalled or (orders.seq > self.answered and orders.order is Order.STOP)
 
@@ -118,7 +120,7 @@ class Demands:
     def _answered_before(self) -> int:
         """What a process before this one had acknowledged. An engine orders each process anew to stop.
 
-        Where there is none, an order came from a hook of a container that is gone by now, if somebody has answered it.
+        Where there is no engine, an order that is answered already came from a hook of a container that is gone by now.
         """
         assert self._identity.mailbox is not None
         before, orders = read_status(self._identity.mailbox), self._notices.look(time.monotonic())

@@ -4,32 +4,32 @@ import contextlib
 import os
 import select
 import time
-from pathlib import Path
 
-from sterna.protocol import Order, Orders, WakeSocket, read_orders
+from sterna.protocol import Order, Orders, WakeSocket, WorkerIdentity, read_orders
 from sterna.protocol.mailbox import ORDERS_FILE
 
 _READ_ANYWAY_S = 1.0  # a file system's clock may be too coarse to tell two quick orders apart by their stat
 
 
 class Notices:
-    """Orders out of one mailbox. Only the process that speaks for the worker is woken; others look by themselves."""
+    """Orders out of a worker's mailbox. Only the first process of the worker is woken; others look by themselves."""
 
-    def __init__(self, mailbox: Path, *, standby: bool, woken: bool) -> None:
-        self._mailbox = mailbox
-        self._path = os.fspath(mailbox / ORDERS_FILE)
+    def __init__(self, identity: WorkerIdentity) -> None:
+        assert identity.mailbox is not None
+        self._mailbox = identity.mailbox
+        self._path = os.fspath(self._mailbox / ORDERS_FILE)
         self._seen: tuple[int, int, int] | None = None
         self._read_s = -_READ_ANYWAY_S
         self._socket: WakeSocket | None = None
-        self.orders = Orders(seq=0, order=Order.HOLD if standby else Order.RUN)
-        if woken:
-            with contextlib.suppress(OSError):  # no unix sockets on this file system: waking is a courtesy
-                self._socket = WakeSocket.of_worker(mailbox)
+        self.orders = Orders(seq=0, order=Order.HOLD if identity.standby else Order.RUN)
+        if identity.local_rank == 0:
+            with contextlib.suppress(OSError):  # no unix sockets on this file system: it then looks now and then
+                self._socket = WakeSocket.of_worker(self._mailbox)
 
     def look(self, now_s: float) -> Orders:
         """The latest orders. Costs one call to the system when nothing has changed."""
         if self._seen is None and not os.access(self._path, os.F_OK):
-            return self.orders  # most of the time there are none yet, and an exception at each step is dear
+            return self.orders  # most of the time there are none yet, and an exception at each step costs time
         try:
             stat = os.stat(self._path)
         except OSError:

@@ -7,14 +7,14 @@ that neither a full disk nor a slow one ever holds up training. It dies with the
 import contextlib
 import logging
 import math
+import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from sterna.protocol import Status, wake_engine, write_status
-from sterna.training.orders.lastword import leave_last_word
+from sterna.protocol import Phase, Status, WorkerIdentity, wake_engine, write_last_word, write_status
 
 _EVERY_S = 1.0
 _METRICS_MAX = 256
@@ -25,25 +25,22 @@ _log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """Status of one worker. `mailbox` None: somebody else speaks for it, or there is nobody to speak to."""
+    """Status of one worker, written by its first process; in the others nothing is written."""
 
     def __init__(
         self,
-        status: Status,
+        identity: WorkerIdentity,
         *,
-        mailbox: Path | None,
-        engine: Path | None,
-        worker: str,
-        termination_log: Path | None = None,  # outlives the container; None: whoever wants to know reads the mailbox
+        ack: int,  # what a process before this one had acknowledged
         facts: Callable[[], dict[str, Any]],  # fields that change with every step, gathered when the file is written
-        watch: Callable[[], None],  # called once a second by the thread
+        watch: Callable[[], None] = lambda: None,  # called once a second by the thread
     ) -> None:
-        self._status = status
+        self._status = Status(pid=os.getpid(), phase=Phase.ATTACHED, ack=ack, world_size=identity.world_size)
         self._metrics: dict[str, float] = {}
-        self._mailbox = mailbox
-        self._engine = engine
-        self._worker = worker
-        self._termination_log = termination_log
+        self._mailbox = identity.mailbox if identity.local_rank == 0 else None
+        self._engine = identity.wake
+        self._worker = identity.worker
+        self._termination_log = identity.termination_log  # outlives the container, whose mailbox no engine can read
         self._lock = threading.Lock()
         self._changed = False  # a plain flag: it is set at every step and looked at once a second
         self._closed = threading.Event()
@@ -69,14 +66,14 @@ class Outbox:
             self._start()
 
     def tell(self, *, lasting: bool = False, **changes: Any) -> None:
-        """Change fields, write the file now and wake the engine. `lasting`: it is the last word, until another is."""
+        """Change fields, write the file now and wake the engine. `lasting`: also in the termination log."""
         if "problem" in changes and changes["problem"] is not None:
             changes["problem"] = changes["problem"][:_PROBLEM_MAX]
         self.note(**changes)
         self.flush()
         if lasting and self._mailbox is not None:
-            with self._lock:  # two threads that write in place at once would leave neither's word
-                leave_last_word(self._termination_log, self._status)
+            with self._lock:  # two threads that write in place at once would leave neither's status
+                self._leave_last_word()
         if self._engine is not None and self._mailbox is not None:
             wake_engine(self._engine, self._worker)
 
@@ -104,6 +101,7 @@ class Outbox:
                 self._changed = True
 
     def close(self) -> None:
+        """Write what has changed, and end the thread."""
         self._closed.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=5.0)
@@ -132,13 +130,36 @@ class Outbox:
             if self._changed:
                 self.flush()
 
+    def _leave_last_word(self) -> None:
+        """For an engine on another machine. A file that cannot be written costs knowledge, never the training."""
+        if self._termination_log is not None:
+            with contextlib.suppress(OSError):
+                write_last_word(self._termination_log, dated(self._status, wall_s=time.time(), mono_s=time.monotonic()))
+
     def _refuse(self, name: str, why: str) -> None:
         if name not in self._refused:
             self._refused.add(name)
             _log.warning("metric %s not reported: it %s", _shown(name), why)
 
 
+def dated(status: Status, *, wall_s: float, mono_s: float) -> Status:
+    """With dates for what it knows by the monotonic clock, which means nothing on another machine.
+
+    Both clocks are read at the same moment. The dates are for people to read: nothing is decided by them.
+    """
+
+    def date_of(moment_s: float | None) -> float | None:
+        return None if moment_s is None else round(wall_s - (mono_s - moment_s), 3)
+
+    return replace(
+        status,
+        first_step_wall_s=date_of(status.first_step_mono_s),
+        stopped_wall_s=date_of(status.last_step_mono_s),
+    )
+
+
 def number_of(value: Any) -> float | None:
+    """A number of Python, or of a framework that gives its one element by `item()`. None: it is none."""
     if isinstance(value, int | float):
         with contextlib.suppress(OverflowError):
             return float(value)

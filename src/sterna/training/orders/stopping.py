@@ -1,7 +1,7 @@
 """Whether this process was told to stop, and by when that has to be done: by a signal, or by an order with a deadline.
 
-What is not through after `GIVE_UP_SHARE` of the time is given up, so that a process ends by itself, with an honest last
-word, rather than be killed while it waits for somebody who will not come.
+What is not done after `GIVE_UP_SHARE` of the time is given up, so that a process ends by itself and reports how, rather
+than be killed while it waits for a rank that will not come.
 """
 
 import contextlib
@@ -12,11 +12,11 @@ from typing import Any
 from sterna.protocol import Order, Orders
 
 GIVE_UP_SHARE = 0.8  # of the time between being told and being killed: waiting for other ranks ends here
-_SAVED_SHARE = 0.95  # and here ends waiting for their parts of a checkpoint that everybody had agreed on
+_SAVED_SHARE = 0.95  # and here ends waiting for their parts of a checkpoint that all ranks had agreed on
 
 
 class Stopping:
-    """`grace_s` is the time between SIGTERM and SIGKILL; None: nobody said."""
+    """`grace_s` is the time between SIGTERM and SIGKILL; None: not known."""
 
     def __init__(self, *, grace_s: float | None) -> None:
         self._grace_s = grace_s
@@ -41,7 +41,7 @@ class Stopping:
 
     @property
     def give_up_s(self) -> float | None:
-        """The moment from which nobody is waited for. None: there is no hurry."""
+        """The moment from which other ranks are not waited for. None: there is no deadline."""
         return self._share(GIVE_UP_SHARE)
 
     def too_late(self, now_s: float) -> bool:

@@ -1,10 +1,11 @@
 """Ranks coming to a common step, by the rules of `cut` over a `Board`. A world of one agrees with itself at once."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from sterna.training.errors import NotEverybodyCame
+from sterna.training.patience import Patience
 from sterna.training.ranks.board import Board
 from sterna.training.ranks.cut import NO_CUT, Cut, Kind, Seat, State, opened, raised, seated, settled
 
@@ -20,7 +21,7 @@ class Agreement(Protocol):
         """Rank 0 only: ranks that had ended before the latest cut, and so bring no part of a checkpoint to it."""
 
     def at_boundary(self, boundary: int, want: Kind, until_s: float | None = None) -> Cut | None:
-        """The cut at which everybody stands now, or None: train on. May wait for others, never before the cut.
+        """The cut at which all ranks stand now, or None: train on. May wait for others, never before the cut.
 
         No longer than `until_s` (monotonic) where this rank has to be gone by then: a cut that has not come about is
         given up, while running out of patience is an error.
@@ -30,7 +31,7 @@ class Agreement(Protocol):
         """The cut at this very boundary, which all ranks ask for: their programs said "save now"."""
 
     def release(self, kind: Kind) -> None:
-        """Rank 0 only: end a hold. With Kind.STOP everybody ends, otherwise trains on."""
+        """Rank 0 only: end a hold. With Kind.STOP all ranks end, otherwise they train on."""
 
     def released(self) -> Kind | None:
         """Other ranks only: what the hold ended in; None while it lasts."""
@@ -61,7 +62,7 @@ class Alone:
         return
 
     def released(self) -> Kind | None:
-        return None  # nobody else can hold or release it
+        return None  # there is no other rank to hold or release it
 
     def close(self) -> None:
         return
@@ -82,7 +83,7 @@ class Chief:
         if self._cut.state is State.OPEN:
             self._write(raised(self._cut, want))
         elif want is Kind.NOTHING or any(seat.arrived for seat in others):
-            return None  # in the second case somebody has not yet read how the last cut ended
+            return None  # in the second case a rank has not yet read how the last cut ended
         elif not self._write(opened(self._cut, want, boundary=boundary, others=others)):
             return None
         if self._is_at(boundary):
@@ -109,7 +110,7 @@ class Chief:
 
     def here(self, boundary: int) -> Cut:
         if self._cut.state is State.OPEN:
-            self._write(self._cut._replace(state=State.VOID))  # it lies ahead, where nobody goes before this is done
+            self._write(self._cut._replace(state=State.VOID))  # it lies ahead: no rank gets there before this is done
         for in_time in _waiting(self._patience_s):
             others = self._board.others()
             late = [seat for seat in others if not (seat.done or (seat.standing and seat.knows == self._cut.id))]
@@ -129,7 +130,7 @@ class Chief:
         return None
 
     def _write(self, cut: Cut) -> bool:
-        """Whether the cut is as given now. If not, nobody else knows of it, and it is as if it had not been."""
+        """Whether the cut is as given now. If not, no other rank has seen it, and it does not count."""
         if cut != self._cut and self._board.write_cut(cut):
             self._cut = cut
         return cut == self._cut
@@ -215,12 +216,5 @@ class Member:
         self._board.close()
 
 
-def _waiting(patience_s: float, until_s: float | None = None) -> Iterator[bool]:
-    """Pauses between looks, growing. True as long as there is patience left; whoever goes on then looks for ever."""
-    last_s, wait_s = time.monotonic() + patience_s, _FIRST_WAIT_S
-    if until_s is not None:
-        last_s = min(last_s, until_s)
-    while True:
-        yield time.monotonic() < last_s
-        time.sleep(wait_s)
-        wait_s = min(wait_s * 1.5, _LONGEST_WAIT_S)
+def _waiting(patience_s: float, until_s: float | None = None) -> Patience:
+    return Patience(patience_s, until_s=until_s, first_s=_FIRST_WAIT_S, longest_s=_LONGEST_WAIT_S)

@@ -40,7 +40,7 @@ class Board:
 
     @staticmethod
     def create(path: Path, *, world_size: int, step: int) -> None:
-        """With everybody at `step`. Written aside and renamed: whoever can open it can use it."""
+        """With all ranks at `step`. Written aside and renamed: a board that can be opened is complete."""
         aside = path.with_name(f".{path.name}.{os.getpid()}")
         seat = _packed_seat(Seat(step, 0))
         aside.write_bytes(_packed_cut(NO_CUT) + seat * world_size)

@@ -1,11 +1,11 @@
 """How ranks agree on ONE step at which all of them save: the rules, as pure functions over values.
 
 A *cut* is that step. Rank 0 (the chief) opens it, moves it later if it must, and settles it; the others only say where
-they are. Nobody is ever made to wait before the cut, which is what keeps jobs in lock-step from deadlock: a rank that
-stands at step c has done its part of every step up to c, and the chief moves the cut past any rank that may already be
-inside a later step without having heard of it. So, whatever the pattern in which ranks wait for each other inside their
-steps (each step, every k-th, never), everyone reaches the cut, provided that step n of one rank waits for no more than
-step n of another.
+they are. No rank ever waits before the cut, which is what keeps jobs in lock-step from deadlock: a rank that stands at
+step c has done its part of every step up to c, and the chief moves the cut past any rank that may already be inside a
+later step without having heard of it. So, whatever the pattern in which ranks wait for each other inside their steps
+(each step, every k-th, never), all ranks reach the cut, provided that step n of one rank waits for no more than step n
+of another.
 
     each rank, at each boundary:   post(boundary)  ->  read the cut  ->  post(knows, arrived)
     chief, standing at the cut:    settled(cut, seats), until it is final; or further on, if it was moved
@@ -24,15 +24,15 @@ class Kind(IntEnum):
 
     NOTHING = 0
     PERIODIC = 1  # save in the background and train on
-    COMMIT = 2  # the same, because somebody asked
+    COMMIT = 2  # the same, because it was asked for
     HOLD = 3  # save, then stand still until released
-    LEAVE = 4  # save, then those who were told to stop end, and the others make room to be started anew without them
+    LEAVE = 4  # save, then ranks that were told to stop end, and the others end to be started anew without them
     STOP = 5  # save, then end
 
 
 class State(IntEnum):
     OPEN = 0
-    FINAL = 1  # everybody stands at the step: save now
+    FINAL = 1  # all ranks stand at the step: save now
     VOID = 2  # it did not come about: train on
     RELEASED = 3  # the hold is over: train on, or end if the kind has become STOP
 
@@ -45,7 +45,7 @@ class Cut(NamedTuple):
 
 
 class Seat(NamedTuple):
-    """Where one rank is, in its own words."""
+    """Where one rank is, as it says itself."""
 
     boundary: int  # steps it has done; it is working on the next one, unless it has arrived
     knows: int  # id of the newest cut it has read
@@ -59,7 +59,7 @@ NO_CUT = Cut(step=0, id=0, kind=Kind.NOTHING, state=State.VOID)
 
 
 def opened(previous: Cut, kind: Kind, *, boundary: int, others: Iterable[Seat]) -> Cut:
-    """The chief, standing at `boundary`, opens a cut at the first step that nobody can have passed."""
+    """The chief, standing at `boundary`, opens a cut at the first step that no rank can have passed."""
     return Cut(max(boundary, _first_unpassed(previous.id + 1, others)), previous.id + 1, kind, State.OPEN)
 
 
@@ -69,7 +69,7 @@ def raised(cut: Cut, kind: Kind) -> Cut:
 
 
 def settled(cut: Cut, others: Iterable[Seat]) -> Cut:
-    """What the chief, standing at the cut, makes of it: final if everybody is there, later if somebody is past it.
+    """What the chief, standing at the cut, makes of it: final if all ranks are there, later if one is past it.
 
     A rank that will train no more is not waited for. It brings no part of a checkpoint either, so a cut that is for a
     checkpoint only is void: the others are about to be through as well.

@@ -189,7 +189,7 @@ class Joining:
         return self._identity.checkpoint_dir / "agreement" / f"i{incarnation}"
 
     def _forget_old_meetings(self, meeting: Meeting) -> None:
-        """What earlier launches left behind: nobody who still counts looks at it."""
+        """Remove what earlier launches left behind: no process of this launch reads it."""
         with contextlib.suppress(OSError, ValueError):
             for path in meeting.directory.glob("board-*"):
                 if path.name != f"board-{meeting.name}":

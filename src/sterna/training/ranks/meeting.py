@@ -2,14 +2,14 @@
 
 Rank 0, the chief, decides; the others follow. Nothing in the environment tells launches apart reliably (torchrun keeps
 its restart count when members change), so every process draws a name for itself, and a decision lists the names of
-those it is for. A file left behind by a dead process names somebody else, and is therefore nobody's concern:
+those it is for. A file left behind by a dead process names another one, and is ignored:
 
     rank-<r>.json    who I am; which decision I have tried, and whether I could load what it names
-    decision.json    chief's name and round, whom it is for, which generation, and at last: go
+    decision.json    chief's name and round, the names it is for, which generation, and at last: go
 
     follower:  say who I am -> a decision lists me: load it into memory, answer -> go: done
-    chief:     all there -> decide -> load as well -> all could: go.  Somebody could not: an older one, next round.
-               Somebody else now sits at a rank: next round, with the new name.
+    chief:     all there -> decide -> load as well -> all could: go.  One could not: an older one, next round.
+               Another process is a rank now: next round, with the new name.
 
 Loading into memory comes first and changes no object of the program; that happens after "go". So a generation that one
 rank cannot read is forgotten by all of them without a trace.
@@ -17,16 +17,15 @@ rank cannot read is forgotten by all of them without a trace.
 
 import json
 import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sterna.protocol.mailbox import read_regular, write_atomically
+from sterna.protocol.mailbox import write_atomically
 from sterna.training.errors import NotEverybodyCame, RestoreFailed
+from sterna.training.patience import Patience
+from sterna.training.small_files import read_object
 
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.001, 0.05
-_FILE_BYTES_MAX = 1 << 20
 _SEQ_MAX = 10**15
 
 
@@ -35,7 +34,7 @@ class Decision(NamedTuple):
     round: int
     names: tuple[str, ...]  # by rank
     generation: str | None  # None: from nothing
-    seq: int  # the number after which saves are counted, by everybody
+    seq: int  # the number after which all ranks count their saves
     go: bool
 
 
@@ -60,8 +59,7 @@ class Meeting:
         self._world_size = world_size
         self._patience_s = patience_s
         self._idle = idle
-        self._wait_s = _FIRST_WAIT_S
-        self.passed_over: list[str] = []  # generations that somebody could not load, and why
+        self.passed_over: list[str] = []  # generations that a rank could not load, and why
 
     def announce(self) -> None:
         """Say that this rank is here. Raises NotEverybodyCame where nothing can be written."""
@@ -69,22 +67,22 @@ class Meeting:
         self._say(Answer(self.name))
 
     def patiently(self, write: Callable[[], object]) -> None:
-        """A disk that is full now may have room in a minute, and a rank that gives up would end all of them."""
-        until = time.monotonic() + self._patience_s
+        """Write, and try again while it fails: a full disk may have room soon, and giving up would end all ranks."""
+        patience = self._patience()
         while True:
             try:
                 write()
             except OSError as error:
-                if time.monotonic() > until:
+                if patience.over:
                     raise NotEverybodyCame(
                         f"ranks cannot meet in {self.directory}: {error.strerror or error}; it has to be writable"
                     ) from error
-                self._idle(_LONGEST_WAIT_S)
+                patience.pause()
             else:
                 return
 
     def lead(self, candidates: Sequence[str], load: Load, *, seq: int, prepare: Callable[[Decision], None]) -> Decision:
-        """Chief: have everybody load the first of `candidates` that all of them can; `prepare` comes just before "go".
+        """Chief: have all ranks load the first of `candidates` that all of them can; `prepare` comes just before "go".
 
         Raises RestoreFailed when there are candidates and none will do, and NotEverybodyCame.
         """
@@ -113,10 +111,10 @@ class Meeting:
                 return decision
 
     def follow(self, load: Load, *, holding: Callable[[], bool], wanted: Callable[[], bool]) -> Decision | None:
-        """Any other rank. Waits for ever while `holding`; None once not `wanted` any more. Raises NotEverybodyCame."""
+        """Any other rank. Waits without limit while `holding`; None once not `wanted`. Raises NotEverybodyCame."""
         own: dict[str | None, str | None] = {}
         answer = Answer(self.name)
-        until = time.monotonic() + self._patience_s
+        patience = self._patience()
         while wanted():
             decision = self._decision()
             if decision is not None and self._is_for_me(decision):
@@ -125,40 +123,39 @@ class Meeting:
                         own = {decision.generation: load(decision.generation)}
                     answer = Answer(self.name, decision.chief, decision.round, own[decision.generation])
                     self._say(answer)
-                    until = time.monotonic() + self._patience_s
+                    patience.renew()
                 elif decision.go:
                     return decision
             if holding():
-                until = time.monotonic() + self._patience_s
-            elif time.monotonic() > until:
+                patience.prolong()
+            elif patience.over:
                 raise NotEverybodyCame(
                     f"rank {self._rank} of {self._world_size} waited {self._patience_s:.0f} s for rank 0 to say which"
                     f" checkpoint to load; has it started, with the same checkpoint directory and world size?"
                 )
             if (said := self._answer_of(self._rank)) is None or said.name != self.name:
                 self._say(answer)  # a predecessor that was not yet dead wrote over it
-            self._pause()
+            patience.pause()
         return None
 
     def _everybody(self) -> tuple[str, ...]:
         """Names of all ranks, once all are there."""
-        until = time.monotonic() + self._patience_s
+        patience = self._patience()
         while True:
             answers = {rank: self._answer_of(rank) for rank in range(1, self._world_size)}
             missing = [rank for rank, answer in answers.items() if answer is None]
             if not missing:
                 return (self.name, *(answer.name for answer in answers.values() if answer is not None))
-            if time.monotonic() > until:
+            if patience.over:
                 raise NotEverybodyCame(
                     f"waited {self._patience_s:.0f} s for {_ranks(missing)} of {self._world_size} to call restore()"
                     f" or steps(); have they started, with the same checkpoint directory and world size?"
                 )
-            self._pause()
+            patience.pause()
 
     def _problem_of_others(self, decision: Decision) -> str | None:
-        """None: all have loaded it. Empty: there is somebody new, decide again. Otherwise why somebody cannot."""
-        self._wait_s = _FIRST_WAIT_S
-        until = time.monotonic() + self._patience_s
+        """None: all have loaded it. Empty: another process is a rank now, decide again. Otherwise why a rank cannot."""
+        patience = self._patience()
         while True:
             missing = []
             for rank in range(1, self._world_size):
@@ -171,24 +168,22 @@ class Meeting:
                     return f"rank {rank}: {answer.problem}"
             if not missing:
                 return None
-            if time.monotonic() > until:
+            if patience.over:
                 raise NotEverybodyCame(
                     f"waited {self._patience_s:.0f} s for {_ranks(missing)} of {self._world_size} to load"
                     f" {decision.generation or 'nothing'}"
                 )
             if self._decision() != decision:
                 self._decide(decision)  # a predecessor that was not yet dead wrote over it
-            self._pause()
+            patience.pause()
 
     def _is_for_me(self, decision: Decision) -> bool:
         return len(decision.names) == self._world_size and decision.names[self._rank] == self.name
 
-    def _pause(self) -> None:
-        self._idle(self._wait_s)
-        self._wait_s = min(self._wait_s * 1.2, _LONGEST_WAIT_S)
+    def _patience(self) -> Patience:
+        return Patience(self._patience_s, idle=self._idle)
 
     def _say(self, answer: Answer) -> None:
-        self._wait_s = _FIRST_WAIT_S
         body = {**answer._asdict(), "world_size": self._world_size}
         self.patiently(lambda: write_atomically(self.directory / f"rank-{self._rank}.json", json.dumps(body)))
 
@@ -196,7 +191,7 @@ class Meeting:
         self.patiently(lambda: write_atomically(self.directory / "decision.json", json.dumps(decision._asdict())))
 
     def _answer_of(self, rank: int) -> Answer | None:
-        body = _read(self.directory / f"rank-{rank}.json")
+        body = read_object(self.directory / f"rank-{rank}.json")
         if body.pop("world_size", None) != self._world_size:
             return None
         match body:
@@ -205,7 +200,7 @@ class Meeting:
         return None
 
     def _decision(self) -> Decision | None:
-        body = _read(self.directory / "decision.json")
+        body = read_object(self.directory / "decision.json")
         match body:
             case {
                 "chief": str(chief),
@@ -222,12 +217,3 @@ class Meeting:
 def _ranks(missing: Sequence[int]) -> str:
     shown = ", ".join(str(rank) for rank in missing[:8]) + (", ..." if len(missing) > 8 else "")
     return f"{'ranks' if len(missing) > 1 else 'rank'} {shown}"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    content = read_regular(path, bytes_max=_FILE_BYTES_MAX)
-    try:
-        body = json.loads(content or b"")
-    except (ValueError, RecursionError):
-        return {}
-    return body if isinstance(body, dict) else {}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sterna.protocol import Order, Orders, Phase, Status, WorkerIdentity
+from sterna.protocol import Order, Orders, Phase, WorkerIdentity
 from sterna.training.checkpoint import Loaded
 from sterna.training.errors import MembersLeft, Superseded, TrainingError
 from sterna.training.orders.demands import Demands
@@ -43,13 +43,12 @@ class Worker:
     """Everything that needs an engine. Used by the training thread; the status thread calls `_facts` and `_watch`."""
 
     def __init__(self, identity: WorkerIdentity, settings: Settings, registry: Registry, progress: Progress) -> None:
-        speaks = identity.local_rank == 0
         self._identity = identity
         self._settings = settings
         self._registry = registry
         self._progress = progress
         self._leads = identity.rank == 0 or not identity.gang
-        self._demands = Demands(identity, leads=self._leads, speaks=speaks)
+        self._demands = Demands(identity, leads=self._leads)
         self._stopping = self._demands.stopping
         self._saving: Saving | None = None
         self._agreement: Agreement = Alone()
@@ -59,15 +58,7 @@ class Worker:
         self.commit_asked = False  # by the program, for the end of the present step
         self.stopped = False
         self._finished = False
-        self._outbox = Outbox(
-            Status(pid=os.getpid(), phase=Phase.ATTACHED, ack=self._demands.answered, world_size=identity.world_size),
-            mailbox=identity.mailbox if speaks else None,
-            engine=identity.wake,
-            worker=identity.worker,
-            termination_log=identity.termination_log,
-            facts=self._facts,
-            watch=self._watch,
-        )
+        self._outbox = Outbox(identity, ack=self._demands.answered, facts=self._facts, watch=self._watch)
         self._outbox.tell(lasting=True)  # what a process before this one in the same container left is no longer true
         atexit.register(self._at_exit, os.getpid())
 
@@ -167,7 +158,7 @@ class Worker:
         return want
 
     def _take(self, cut: Cut, captured: Captured, *, save: bool) -> None:
-        """Everybody stands at this step: save, and do what the cut is for."""
+        """All ranks stand at this step: save, and do what the cut is for."""
         covered, told = self._demands.answer(cut)
         asked, self.commit_asked = self.commit_asked, False
         self._saved_step = self._progress.step
@@ -225,7 +216,7 @@ class Worker:
             time.sleep(_RELEASE_LOOK_S)
         raise MembersLeft(
             f"others were told to leave at step {self._progress.step}: this process ends, so that its launcher starts"
-            " those who stay anew, from the newest checkpoint"
+            " the remaining ones anew, from the newest checkpoint"
         )
 
     def _stand_still(self) -> None:
@@ -300,11 +291,7 @@ class Worker:
         """What the status says beside what was told: gathered when it is written, not at every step."""
         progress, saving = self._progress, self._saving
         return {
-            "step": progress.step,
-            "epoch": progress.position.epoch,
-            "units_done": float(progress.step),
-            "units_total": None if progress.units_total is None else float(progress.units_total),
-            "step_s": progress.step_s,
+            **progress.counts(),
             "samples": progress.samples,
             "first_step_mono_s": progress.first_step_mono_s,
             "last_step_mono_s": progress.last_step_mono_s,

@@ -5,15 +5,13 @@ import random
 import threading
 from collections.abc import Callable
 
-from sterna.training.reporting.endpoint import Away
-
 _LONGEST_PAUSE_S = 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class Courier:
-    """`deliver` raises Away when nobody is there. One thread calls it, once more at the end, and then `hang_up`."""
+    """`deliver` raises Away without an answer. One thread calls it, once more at the end, and then `hang_up`."""
 
     def __init__(self, name: str, deliver: Callable[[], None], hang_up: Callable[[], None], *, every_s: float) -> None:
         self._name = name
@@ -45,9 +43,7 @@ class Courier:
     def _try(self) -> None:
         try:
             self._deliver()
-        except Away as error:
-            self._trouble(error)
-        except Exception as error:  # a report is never worth more than the training it is about
+        except Exception as error:  # Away, or a bug: a report is never worth more than the training it is about
             self._trouble(error)
         else:
             self._failures = 0

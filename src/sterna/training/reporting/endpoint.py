@@ -46,15 +46,10 @@ class Endpoint:
         headers = {"Content-Type": "application/json"}
         if token := self._token():
             headers["Authorization"] = f"Bearer {token}"
-        kept = self._connection is not None
+        kept = self._connection is not None  # a server may drop one that was idle: then once more over a new one
         try:
-            reply = self._exchange(body, headers)
-        except (ConnectionError, http.client.HTTPException) as error:
-            self.close()
-            if not kept:
-                raise Away(str(error) or type(error).__name__) from error
-            reply = self._again(body, headers)  # a server may drop a connection that was idle: that is no trouble yet
-        except (OSError, ValueError) as error:
+            reply = self._exchange(body, headers, again=kept)
+        except (OSError, ValueError, http.client.HTTPException) as error:
             self.close()
             raise Away(str(error) or type(error).__name__) from error
         if reply.status >= 500 or reply.status in (408, 425, 429):
@@ -62,25 +57,25 @@ class Endpoint:
         return reply
 
     def close(self) -> None:
+        """Drop the connection; the next post opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.close()
 
-    def _again(self, body: bytes, headers: dict[str, str]) -> Reply:
-        try:
-            return self._exchange(body, headers)
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            self.close()
-            raise Away(str(error) or type(error).__name__) from error
-
-    def _exchange(self, body: bytes, headers: dict[str, str]) -> Reply:
+    def _exchange(self, body: bytes, headers: dict[str, str], *, again: bool) -> Reply:
         if self._connection is None:
             self._connection = self._connected()
-        self._connection.request("POST", self._path or "/", body, headers)
-        answer = self._connection.getresponse()
-        said = answer.read(_ANSWER_MAX)
-        if not answer.isclosed():  # more than anybody should have to say
+        try:
+            self._connection.request("POST", self._path or "/", body, headers)
+            answer = self._connection.getresponse()
+            said = answer.read(_ANSWER_MAX)
+        except (ConnectionError, http.client.HTTPException):
+            self.close()
+            if not again:
+                raise
+            return self._exchange(body, headers, again=False)
+        if not answer.isclosed():  # longer than any expected answer
             self.close()
         return Reply(answer.status, said)
 

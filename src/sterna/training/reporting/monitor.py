@@ -7,7 +7,7 @@ so the monitor takes each report once.
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import time
 from typing import Any
 
@@ -24,33 +24,33 @@ from sterna.protocol.reports import (
 )
 from sterna.training.orders.outbox import number_of
 from sterna.training.progress import Progress
-from sterna.training.reporting.choosing import Choice
 from sterna.training.reporting.courier import Courier
 from sterna.training.reporting.endpoint import Away, Endpoint, Reply
-from sterna.training.reporting.facts import Facts
+from sterna.training.reporting.reporter import Facts
 
-KEPT_MAX = 256  # at two batches a second more than anybody judges by
+KEPT_MAX = 256  # at two batches a second more than any decision uses
 EVERY_S = 0.5
 _CLOSE_S = 1.0
+_BEST_FIRST = ("value", "eval_loss", "eval_accuracy", "val_loss", "val_accuracy", "loss", "accuracy")
+_NAMES_MAX = 256  # a program that reports under ever new names is looked at no more
+_NEVER = frozenset({"step", "epoch"})  # how far it has come, not how good it is
 
 _ODD = re.compile(r"^(?=[./:@ -])|[^\w./:@ -]", re.ASCII)  # what the wire has no room for in a metric's name
 
 _log = logging.getLogger(__name__)
 
-_Told = tuple[
-    float, float | None, str, int, int, bool
-]  # time, value, its name, step, epoch, did the program count them
+_Told = tuple[float, float | None, str, int, int, bool]  # time, value, its name, step, epoch, counted by the program
 
 
 class MonitorPush:
     """One worker's reports. `facts` is asked by the thread that sends; `progress` is looked at with every report."""
 
     def __init__(
-        self, endpoint: Endpoint, *, pod: str, choice: Choice, progress: Progress, facts: Callable[[], Facts]
+        self, endpoint: Endpoint, *, pod: str, metric: str, progress: Progress, facts: Callable[[], Facts]
     ) -> None:
         self._endpoint = endpoint
         self._pod = pod
-        self._choice = choice
+        self._choice = Choice(metric)
         self._progress = progress
         self._facts = facts
         self._evaluated: deque[_Told] = deque(maxlen=KEPT_MAX)
@@ -134,6 +134,35 @@ class MonitorPush:
             name, seq = _ODD.sub("_", metric)[:METRIC_MAX], self._following_seq(at_s)
             self._pending.append(Report(self._pod, seq, at_s, value=value, metric=name, **then._asdict()))
         del self._pending[:-KEPT_MAX]
+
+
+class Choice:
+    """Which reported number is the result of an evaluation, by which growth is judged.
+
+    `wanted` settles it. Otherwise the best name seen so far does: an evaluation counts more than the loss of the latest
+    batch, and where none of the usual names is there, the first one reported.
+    """
+
+    def __init__(self, wanted: str = "") -> None:
+        self.name = wanted
+        self.known: set[str] = set()  # names that need not be looked at again
+        self._settled = bool(wanted)
+
+    def look(self, names: Iterable[str]) -> None:
+        """At names that were reported, some of which are new."""
+        if len(self.known) > _NAMES_MAX:
+            return
+        new = [name for name in names if name not in self.known]
+        self.known.update(new)
+        if self._settled:
+            return
+        self.name = min(
+            (name for name in (self.name, *new) if name and name not in _NEVER), key=_preference, default=""
+        )
+
+
+def _preference(name: str) -> int:
+    return _BEST_FIRST.index(name) if name in _BEST_FIRST else len(_BEST_FIRST)
 
 
 def _whole(value: Any, otherwise: int) -> int:

@@ -1,17 +1,15 @@
-"""Who is told, and who tells: set up from the environment, once per process."""
+"""Which receivers there are, and whether this rank reports to them: set up from the environment, once per process."""
 
 import atexit
 import logging
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sterna.protocol import WorkerIdentity
 from sterna.protocol.environment import METRIC, MONITOR_TOKEN, MONITOR_TOKEN_FILE, MONITOR_URL, POD
 from sterna.protocol.tokens import TokenFile
 from sterna.training.progress import Progress
-from sterna.training.reporting.choosing import Choice
-from sterna.training.reporting.facts import Facts
 
 if TYPE_CHECKING:
     from sterna.training.reporting.monitor import MonitorPush
@@ -22,8 +20,19 @@ _TRAINER_URL = "KUBEFLOW_TRAINER_SERVER_URL"  # as in `trainer_status.py`
 _log = logging.getLogger(__name__)
 
 
+class Facts(NamedTuple):
+    """How far training is. None: not known."""
+
+    step: int | None = None
+    epoch: int | None = None
+    units_done: float | None = None
+    units_total: float | None = None
+    step_s: float | None = None
+    workers: int | None = None
+
+
 class Reporter:
-    """Nobody has to be told: it then does nothing."""
+    """Hands numbers to those that want them; where none does, it does nothing."""
 
     def __init__(self, monitor: "MonitorPush | None", trainer: "TrainerStatusPush | None") -> None:
         self._monitor = monitor
@@ -32,6 +41,7 @@ class Reporter:
             atexit.register(self.close, finished=False)  # a program may end without saying so
 
     def report(self, metrics: Mapping[str, Any]) -> None:
+        """Put numbers down to be sent. Called at every step; never raises and never waits."""
         if self._monitor is not None:
             self._monitor.report(metrics)
         if self._trainer is not None:
@@ -68,16 +78,14 @@ def _monitor(
     speaks = identity.rank == 0 if identity.gang else identity.local_rank == 0
     if not url or not (speaks or every_rank):
         return None
-    from sterna.training.reporting.endpoint import (
-        Endpoint,
-    )  # HTTP and TLS take a while to import: only for who needs it
+    from sterna.training.reporting.endpoint import Endpoint  # HTTP and TLS take a while to import: only if needed
     from sterna.training.reporting.monitor import MonitorPush
 
     token_file, given = environment.get(MONITOR_TOKEN_FILE), environment.get(MONITOR_TOKEN)
     return MonitorPush(
         Endpoint(f"{url.rstrip('/')}/reports", token=TokenFile(token_file).first if token_file else lambda: given),
         pod=environment.get(POD) or environment.get("POD_NAME") or socket.gethostname().lower(),
-        choice=Choice(metric or environment.get(METRIC, "")),
+        metric=metric or environment.get(METRIC, ""),
         progress=progress,
         facts=lambda: _facts(identity, progress),
     )
@@ -97,12 +105,4 @@ def _facts(identity: WorkerIdentity, progress: Progress) -> Facts:
     """What a rank that trains for itself has counted says nothing about its job."""
     if not identity.gang:
         return Facts(step_s=progress.step_s)
-    total = progress.units_total
-    return Facts(
-        step=progress.step,
-        epoch=progress.position.epoch,
-        units_done=float(progress.step),
-        units_total=None if total is None else float(total),
-        step_s=progress.step_s,
-        workers=identity.world_size,
-    )
+    return Facts(**progress.counts(), workers=identity.world_size)

@@ -1,7 +1,7 @@
 """The status that Kubeflow's Trainer wants of a TrainJob: percentage, remaining seconds, metrics; pushed by rank 0.
 
 Trainer tells a pod where to (`KUBEFLOW_TRAINER_SERVER_URL`), which authority signed the server's certificate
-(`..._CA_CERT`, a file) and as whom (`..._TOKEN`, a file whose content is replaced before it expires). It asks for one
+(`..._CA_CERT`, a file) and the token (`..._TOKEN`, a file whose content is replaced before it expires). It asks for one
 push in five seconds at most, and keeps the newest only.
 """
 
@@ -15,9 +15,9 @@ from sterna.protocol.tokens import TokenFile
 from sterna.training.orders.outbox import number_of
 from sterna.training.reporting.courier import Courier
 from sterna.training.reporting.endpoint import Endpoint
-from sterna.training.reporting.facts import Facts
+from sterna.training.reporting.reporter import Facts
 
-URL = "KUBEFLOW_TRAINER_SERVER_URL"  # without it nobody wants a status
+URL = "KUBEFLOW_TRAINER_SERVER_URL"  # without it no status is sent
 CA_CERT = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # the name of a file
 EVERY_S = 5.0

@@ -37,7 +37,7 @@ class Registry:
             _log.warning("%r is not in the checkpoint that was restored: it keeps the state it has", name)
 
     def state(self) -> dict[str, Any]:
-        """Of everything registered, now. What nobody has asked for yet is carried along, not lost."""
+        """Of everything registered, now. What is not registered yet is carried along, not lost."""
         return {**self._waiting, **{name: keeper.state() for name, keeper in self._keepers.items()}}
 
     def restore(self, states: Mapping[str, Any]) -> None:

@@ -127,7 +127,7 @@ class Saving:
             self._succeeded(saved)
 
     def refuse(self, why: str, *, at_most_s: float | None) -> None:
-        """A save that everybody has agreed on and that cannot be: other ranks need not wait for it."""
+        """A save that all ranks have agreed on and that cannot be: other ranks need not wait for it."""
         self.finish(at_most_s)
         if self._under_way is None:
             try:
@@ -183,6 +183,7 @@ class Saving:
         )
 
     def close(self, timeout_s: float) -> None:
+        """Wait for the save under way, and give back what saving holds."""
         self.finish(timeout_s)
         if self._loan is not None:
             self._loan.close()

@@ -1,19 +1,20 @@
 """The checkpoint files: writing one aside under a running digest, and finding out which are whole.
 
-The file is what `torch.save` writes, so that pytorchjob-migration and everybody else can read it; the digest lies in
+The file is what `torch.save` writes, so that pytorchjob-migration and other programs can read it; the digest lies in
 the manifest beside it. Two are kept, the newest under the name the user gave.
 """
 
 import hashlib
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sterna.training.checkpoint.disk import digest_of as digest_of_open
-from sterna.training.migrator.desk import Desk
-from sterna.training.migrator.exchange import Generation
+from sterna.training.checkpoint.disk import open_regular
+from sterna.training.checkpoint.problems import Damaged
+from sterna.training.migrator.signal_files import Desk
+from sterna.training.migrator.signal_protocol import Generation
 
 
 class Written(NamedTuple):
@@ -41,7 +42,7 @@ def take_stock(desk: Desk) -> Stock:
         if entry is not None:
             complete[path] = entry
         elif listed is None and path == desk.places.checkpoint:
-            lineage = f"file-{found.digest[:16]}"  # the same whoever looks, whenever
+            lineage = f"file-{found.digest[:16]}"  # the same in every process
             complete[path] = Generation(number=0, digest=found.digest, bytes=found.bytes, lineage=lineage)
         else:
             damaged.append(path)
@@ -60,22 +61,15 @@ def find(desk: Desk, digest: str) -> Path | None:
 def digest_of(path: Path) -> Written | None:
     """None: there is no such file, or it cannot be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe's other end is not waited for
-    except OSError:
+        with open_regular(path, follow=True) as fd:
+            size, digest = digest_of_open(fd)
+    except (OSError, Damaged):
         return None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        size, digest = digest_of_open(fd)
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
     return Written(digest, size)
 
 
 def write_aside(desk: Desk, dump: Callable[[Any], None]) -> Written:
-    """Have `dump` write a checkpoint into a file that nobody takes for one yet, and sync it. Raises OSError."""
+    """Have `dump` write a checkpoint into a file that is not used as one yet, and sync it. Raises OSError."""
     try:
         with desk.aside.open("wb") as file:
             digested = Digested(file.write)

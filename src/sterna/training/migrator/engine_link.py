@@ -3,12 +3,11 @@
 The SDK's own `Notices` and `Outbox`, and what a migrator makes of the orders. Outside Sterna there is none of this.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sterna.protocol import CommittedCheckpoint, Order, Orders, Phase, Status, WorkerIdentity, read_status
+from sterna.protocol import CommittedCheckpoint, Order, Orders, Phase, WorkerIdentity, read_status
 from sterna.training.orders.notices import Notices
 from sterna.training.orders.outbox import Outbox
 
@@ -23,18 +22,9 @@ class Link:
 
     def __init__(self, who: WorkerIdentity, *, facts: Callable[[], dict[str, Any]]) -> None:
         assert who.mailbox is not None
-        speaks = who.local_rank == 0
-        self._notices = Notices(who.mailbox, standby=who.standby, woken=speaks)
+        self._notices = Notices(who)
         before = read_status(who.mailbox)  # of a process that torchrun has replaced by this one
-        ack = 0 if before is None else before.ack
-        self._outbox = Outbox(
-            Status(pid=os.getpid(), phase=Phase.ATTACHED, ack=ack, world_size=who.world_size),
-            mailbox=who.mailbox if speaks else None,
-            engine=who.wake,
-            worker=who.worker,
-            facts=facts,
-            watch=lambda: None,
-        )
+        self._outbox = Outbox(who, ack=0 if before is None else before.ack, facts=facts)
         self._outbox.tell()
 
     def hold(self) -> None:

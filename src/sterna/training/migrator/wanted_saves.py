@@ -1,6 +1,6 @@
-"""When a save is wanted, and who does it where: the trainer itself at a step boundary, or else the listener.
+"""When a save is wanted, and in which thread it is done: the trainer's at a step boundary, or else the listener's.
 
-Wishes come from the signal file, from Sterna's orders, and from the clock. A save that fails is said and tried again a
+Saves are wanted by the signal file, by Sterna's orders, and by the clock. A save that fails is logged and tried again a
 little later; it never disturbs training.
 """
 
@@ -13,19 +13,18 @@ from typing import Any
 from sterna.protocol import CommittedCheckpoint, Order, Orders
 from sterna.training.checkpoint import Fenced
 from sterna.training.errors import Superseded
-from sterna.training.migrator.boundary import Boundary
+from sterna.training.migrator.boundary import Boundary, Progress
 from sterna.training.migrator.console import say
-from sterna.training.migrator.exchange import Generation, Request, Wish
-from sterna.training.migrator.link import Link
+from sterna.training.migrator.engine_link import Link
 from sterna.training.migrator.owner import Contents, Owner
-from sterna.training.migrator.progress import Progress, numbers_in
 from sterna.training.migrator.session import Session
+from sterna.training.migrator.signal_protocol import Generation, Request, Wish
 
 _LOOK_WHILE_WANTED_S = 0.1
 _FREEZE_AFTER_S = 1.0  # without a boundary: the program does something else for long
 _OVERDUE_AFTER_S = 5.0  # without an optimizer step: any forward pass will do
 _TRY_AGAIN_AFTER_S = 5.0
-_COST_SHARE = 0.01  # of the time, for saves that nobody asked for
+_COST_SHARE = 0.01  # of the time, for periodic saves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class Wanted:
     since_s: float
     request: Request | None = None
     orders: Orders | None = None
-    aloud: bool = True  # somebody asked, and reads the log
+    aloud: bool = True  # a hook or an order asked for it
 
 
 class Saving:
@@ -58,7 +57,7 @@ class Saving:
         self._wanted: Wanted | None = None
         self._serving = threading.RLock()
         self._parked = False
-        self._over = False  # somebody else owns the files: nothing is saved any more
+        self._over = False  # another process owns the files: nothing is saved any more
         self._not_before_s = 0.0
         self._saved_s = time.monotonic()
         self._saved_step = -1
@@ -106,7 +105,7 @@ class Saving:
         """Nothing before the first step is done, where steps are known."""
         begun = self._boundary.steps > 0 or not self._boundary.watched
         if self._session.link is not None and begun and not self._parked:
-            self._session.link.training(numbers_in(self._variables()))
+            self._session.link.training(_numbers_in(self._variables()))
 
     def _take_wishes(self) -> None:
         if self._over or time.monotonic() < self._not_before_s:
@@ -138,7 +137,7 @@ class Saving:
             )
 
     def _follow(self, link: Link, orders: Orders | None) -> None:
-        """A rank that owns no files: what is saved is rank 0's, and while that stands still nobody gets any further."""
+        """A rank that owns no files: rank 0 saves, and while it stands still the other ranks cannot train on."""
         if orders is not None:
             link.fulfilled(orders)
             self._parked = orders.order is not Order.COMMIT
@@ -146,7 +145,7 @@ class Saving:
             self._parked = False
 
     def _due(self, owner: Owner) -> bool:
-        """Saves that nobody asked for: only of what has changed, and never at more than their share of the time."""
+        """Whether a periodic save is due: only of what has changed, and within their share of the time."""
         if self._every_s is None or not owner.restored or self._parked:
             return False
         if self._boundary.watched and self._progress.step == self._saved_step:
@@ -164,7 +163,7 @@ class Saving:
                 say("save migrate ckpt")
             try:
                 generation = self._save(owner, request=wanted.request, still=still)
-            except Exception as error:  # a guest's trouble must not end its host's training
+            except Exception as error:  # a save that fails must not end the program's training
                 self._failed(error)
                 return
             if wanted.aloud:
@@ -207,3 +206,14 @@ def _committed(generation: Generation, stall_s: float) -> CommittedCheckpoint:
         stall_s=stall_s,
         at_mono_s=time.monotonic(),
     )
+
+
+def _numbers_in(variables: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers in the program's own dicts of metrics."""
+    return {
+        str(name): value
+        for variable in tuple(variables.values())
+        if isinstance(variable, dict)
+        for name, value in tuple(variable.items())
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }

@@ -1,12 +1,13 @@
-"""Who says what, and in which order: the signal protocol of hook and trainer as rules on values.
+"""The signal protocol of hook and trainer as rules on values: what each writes, and in which order.
 
-The signal file holds one word, as it always did: `init`, `save`, `resume`. One word cannot tell whom it is meant for,
-so two files beside it do: the trainer's `state` and the hook's `request`. Each has a single writer, and nobody has to
-change two files at once. What is to be written comes out of these rules as a tuple of effects, each of them atomic; a
-process may die between any two, and the tests try every such place. Nothing here touches a file or a clock.
+The signal file holds one word, as in pytorchjob-migration: `init`, `save`, `resume`. The word does not say which
+process it is for, so two files beside it do: the trainer's `state` and the hook's `request`. Each has a single writer,
+and no process has to change two files at once. What is to be written comes out of these rules as a tuple of effects,
+each of them atomic; a process may die between any two, and the tests try every such place. Nothing here touches a file
+or a clock.
 
-Two rules carry all the rest. *`resume` is written before the state, `init` after it*: the word that gives something up
-goes last. And a new trainer never takes a word for an order that was there before it.
+Two rules carry all the rest. *`resume` is written before the state, `init` after it*: the write that gives something up
+goes last. And a new trainer never takes a `save` for an order that was there before it.
 """
 
 from collections.abc import Sequence
@@ -15,21 +16,23 @@ from enum import Enum, StrEnum, auto
 
 
 class Word(StrEnum):
+    """What the signal file holds."""
+
     INIT = "init"  # nothing to load
     SAVE = "save"  # the hook wants a checkpoint
-    RESUME = "resume"  # there is a checkpoint, and whoever starts next loads it
+    RESUME = "resume"  # there is a checkpoint, and the next launch loads it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """A checkpoint as the manifest beside it knows it."""
 
-    number: int  # counts the saves; 0: no manifest, somebody else wrote it
+    number: int  # counts the saves; 0: no manifest, another program wrote it
     digest: str
     bytes: int
-    lineage: str  # of whom it is: the run that began from nothing and all that went on from it
+    lineage: str  # the run that began from nothing and all launches that went on from it
     step: int = 0
-    untorn: bool = True  # False: it could not be made sure that nobody changed the variables during the save
+    untorn: bool = True  # False: the variables may have changed during the save
     save_s: float = 0.0
     kinds: tuple[tuple[str, str], ...] = ()  # what each variable was: (key, "module")
     positional: bool = False  # a list in the order of the calls, not a dict of keys
@@ -41,7 +44,7 @@ class TrainerState:
 
     incarnation: str  # unique for each process that takes the files over
     lineage: str
-    word: Word  # the last one that this trainer wrote, to tell its own `init` from somebody's reset by hand
+    word: Word  # the last one that this trainer wrote, to tell its own `init` from a reset by hand
     answered: str = ""  # id of the last request that is dealt with
     ended: bool = False  # training came to its end: the next one starts anew
     pid: int = 0
@@ -103,7 +106,7 @@ GENERATIONS_LISTED_MAX = 3  # the new one, and the two that may still be on disk
 
 
 class Wish(Enum):
-    """What the trainer makes of the words it finds while it trains."""
+    """What the trainer has to do about the files it finds while it trains."""
 
     NOTHING = auto()
     SAVE = auto()
@@ -199,23 +202,23 @@ def acknowledge(state: TrainerState) -> tuple[Effect, ...]:
 
 
 def end(state: TrainerState) -> tuple[Effect, ...]:
-    """Note that training came to its end. A `resume` that somebody may have asked for stays."""
+    """Note that training came to its end. A `resume` that was asked for stays."""
     return (Note(replace(state, ended=True)),)
 
 
 def finish(state: TrainerState) -> tuple[Effect, ...]:
-    """The program says that training is over: nobody is to go on from here."""
+    """The program says that training is over: the next launch does not go on from here."""
     return _settle(replace(state, word=Word.INIT, ended=True))
 
 
 def ask(request: Request) -> tuple[Effect, ...]:
-    """The hook's part. The request goes first, so that whoever reads `save` finds whom it is meant for."""
+    """The hook's part. The request goes first, so that a trainer that reads `save` finds which one it is for."""
     return (Ask(request), Say(Word.SAVE))
 
 
 def answer_to(request: Request, *, word: str | None, state: TrainerState | None) -> Answer:
     """What the hook may conclude."""
-    if state is None:  # a trainer of pytorchjob-migration has but one word to answer with
+    if state is None:  # a trainer of pytorchjob-migration answers by the signal file alone
         return Answer.SAVED if word == Word.RESUME else Answer.WAITING
     if state.answered != request.id:
         return Answer.ENDED if state.ended else Answer.WAITING
