@@ -37,8 +37,9 @@ class _Entry(NamedTuple):
     name: str
     body: Mapping[str, Any]
 
-    def field(self, name: str) -> str:
-        return f"{self.path}: {self.name}.{name}"
+    def refused(self, name: str, value: object, expected: str) -> InvalidRequest:
+        """The error for one of its fields."""
+        return InvalidRequest(field=f"{self.path}: {self.name}.{name}", value=value, expected=expected)
 
     def text(self, name: str) -> str | None:
         """None: it is not there, or empty, which kubectl takes for the same."""
@@ -46,13 +47,13 @@ class _Entry(NamedTuple):
         if value is None or value == "":
             return None
         if not isinstance(value, str):
-            raise InvalidRequest(field=self.field(name), value=value, expected="a text")
+            raise self.refused(name, value, "a text")
         return value
 
     def flag(self, name: str) -> bool:
         value = self.body.get(name, False)
         if not isinstance(value, bool):
-            raise InvalidRequest(field=self.field(name), value=value, expected="true or false")
+            raise self.refused(name, value, "true or false")
         return value
 
     def file(self, name: str) -> Path | None:
@@ -61,7 +62,7 @@ class _Entry(NamedTuple):
             return None
         path = self.path.parent / Path(text).expanduser()
         if not path.is_file():
-            raise InvalidRequest(field=self.field(name), value=text, expected=f"a file; there is none at {path}")
+            raise self.refused(name, text, f"a file; there is none at {path}")
         return path
 
     def pem(self, name: str) -> Pem | None:
@@ -73,8 +74,7 @@ class _Entry(NamedTuple):
         try:
             return Pem(data=base64.b64decode(text, validate=True))
         except (binascii.Error, ValueError):
-            expected = "base64 of a PEM file"
-            raise InvalidRequest(field=self.field(f"{name}-data"), value="(not shown)", expected=expected) from None
+            raise self.refused(f"{name}-data", "(not shown)", "base64 of a PEM file") from None
 
 
 def discovered(
@@ -173,7 +173,7 @@ def _entries(documents: Iterable[tuple[Path, Mapping[str, Any]]], plural: str, s
 def _named(context: _Entry, kind: str, entries: Mapping[str, _Entry]) -> _Entry:
     name = context.text(kind)
     if name is None or name not in entries:
-        raise InvalidRequest(field=context.field(kind), value=name, expected=_one_of(entries))
+        raise context.refused(kind, name, _one_of(entries))
     return entries[name]
 
 
@@ -193,14 +193,14 @@ def _server(cluster: _Entry) -> str:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidRequest(field=cluster.field("server"), value=server, expected="https://HOST:PORT")
+        raise cluster.refused("server", server, "https://HOST:PORT")
     return parts.geturl().rstrip("/")
 
 
 def _proxy(cluster: _Entry) -> str | None:
     proxy = cluster.text("proxy-url")
     if proxy is not None and urlsplit(proxy).scheme not in ("http", "https"):
-        raise InvalidRequest(field=cluster.field("proxy-url"), value=proxy, expected="http://HOST:PORT")
+        raise cluster.refused("proxy-url", proxy, "http://HOST:PORT")
     return proxy
 
 
@@ -210,16 +210,14 @@ def _certificate(user: _Entry) -> Certificate | None:
         return None
     if certificate is None or key is None:
         absent = "client-certificate" if certificate is None else "client-key"
-        expected = f"{absent} or {absent}-data, because the other half is given"
-        raise InvalidRequest(field=user.field(absent), value=None, expected=expected)
+        raise user.refused(absent, None, f"{absent} or {absent}-data, because the other half is given")
     return Certificate(certificate, key)
 
 
 def _identity(user: _Entry) -> Identity | None:
     """A token wins over a program, a file over both: its content is newer than what stands beside it."""
     if "auth-provider" in user.body:
-        expected = "exec: auth-provider was taken out of Kubernetes in 1.26"
-        raise InvalidRequest(field=user.field("auth-provider"), value="(not shown)", expected=expected)
+        raise user.refused("auth-provider", "(not shown)", "exec: auth-provider was taken out of Kubernetes in 1.26")
     path = user.file("tokenFile")
     if path is not None:
         return TokenFile(path)
@@ -235,19 +233,16 @@ def _identity(user: _Entry) -> Identity | None:
 def _exec(user: _Entry) -> Exec:
     body = user.body["exec"]
     if not isinstance(body, dict):
-        raise InvalidRequest(field=user.field("exec"), value=body, expected="a mapping with apiVersion and command")
+        raise user.refused("exec", body, "a mapping with apiVersion and command")
     entry = _Entry(user.path, f"{user.name}.exec", body)
     version = entry.text("apiVersion")
     if version not in EXEC_VERSIONS:
-        raise InvalidRequest(
-            field=entry.field("apiVersion"), value=version, expected=f"one of {', '.join(EXEC_VERSIONS)}"
-        )
+        raise entry.refused("apiVersion", version, f"one of {', '.join(EXEC_VERSIONS)}")
     command = entry.text("command")
     if command is None:
-        raise InvalidRequest(field=entry.field("command"), value=command, expected="a program that prints a credential")
+        raise entry.refused("command", command, "a program that prints a credential")
     if entry.text("interactiveMode") == "Always":
-        expected = "Never or IfAvailable: a scheduler has no keyboard"
-        raise InvalidRequest(field=entry.field("interactiveMode"), value="Always", expected=expected)
+        raise entry.refused("interactiveMode", "Always", "Never or IfAvailable: a scheduler has no keyboard")
     return Exec(
         command=str(user.path.parent / command) if os.sep in command else command,
         arguments=tuple(str(argument) for argument in body.get("args") or ()),
@@ -261,7 +256,7 @@ def _exec(user: _Entry) -> Exec:
 def _variables(entry: _Entry) -> tuple[tuple[str, str], ...]:
     listed = entry.body.get("env") or []
     if not isinstance(listed, list) or not all(isinstance(item, dict) and "name" in item for item in listed):
-        raise InvalidRequest(field=entry.field("env"), value=listed, expected="a list of name and value")
+        raise entry.refused("env", listed, "a list of name and value")
     return tuple((str(item["name"]), str(item.get("value") or "")) for item in listed)
 
 
