@@ -147,14 +147,14 @@ def replace_standing(world: World, standing: Standing) -> World:
 def test_time_left_follows_from_what_was_reported_at_the_moment_it_was():
     known, view = lessons(), running().look()
     known.take(view, replace(told_nothing(), units_done=400.0, units_total=1000.0, as_of_s=NOW_S + 5_000))
-    value = known.taught(view, world_value(view))
+    value = world_value(known, view)
     assert value.units_left == 600
     assert value.as_of_s == NOW_S + 5_000
     assert value.units_left_at(NOW_S + 5_000) == 600
 
 
-def world_value(view: JobView) -> Job:
-    found = value_of(view)
+def world_value(known: Lessons, view: JobView) -> Job:
+    found = value_of(view, known.facts_of)
     assert found is not None
     return found
 
@@ -162,7 +162,7 @@ def world_value(view: JobView) -> Job:
 def test_what_the_status_remembers_counts_until_somebody_tells_more():
     growth = Growth(Category.WATCHING, 0.05, None, NOW_S)
     view = running(growth=growth, reported=Reported(NOW_S, 70.0, 100.0, 2, 0.5)).look()
-    value = lessons().taught(view, world_value(view))
+    value = world_value(lessons(), view)
     assert (value.growth, value.units_left) == (growth, 30.0)
 
 

@@ -15,13 +15,12 @@ from sterna.engines.kubernetes.progress.job_reports import SILENT_S, Told
 from sterna.engines.kubernetes.progress.speed_codec import is_worth_keeping
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.status.standing import Progress, Reported, Standing
-from sterna.lifecycle.counters import settled
-from sterna.lifecycle.work_left import work_left, work_total
+from sterna.lifecycle.job_value import TrainingFacts, judged_growth
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Growth
 from sterna.model.ids import NodeId
-from sterna.model.jobs import Job, JobSpec, ProgressPoint
+from sterna.model.jobs import JobSpec, ProgressPoint
 from sterna.model.judging import Judge, Judged
 from sterna.model.learning import MODELS_MAX, UNIT_S_MAX, UNIT_S_MIN, Knowledge, ThroughputModel, learns_within
 from sterna.model.phases import Phase
@@ -115,20 +114,22 @@ class Lessons:
 
     # -- what a decision is told --------------------------------------------------------------------------------------
 
-    def taught(self, view: JobView, value: Job) -> Job:
-        """The job with everything that is known of how it trains."""
+    def facts_of(self, view: JobView, spec: JobSpec) -> TrainingFacts:
+        """Everything that is known of how the job trains."""
         told = self.told.get(view.uid)
-        growth = growth_of(told)
-        values: dict[str, object] = {
-            "curve": self._curve(view, value.spec, told),
-            "units_left": self._units_left(view, value.spec, told),
-            "growth": view.standing.growth if growth is None else growth,
-        }
-        if told is not None:
-            values["progress"] = told.points
-            if told.units_done is not None and told.as_of_s > value.as_of_s:
-                values |= settled(view.standing, value.spec, told.as_of_s)
-        return value.but(**values)
+        done, total, epoch = counts_of(view.standing, told)
+        return TrainingFacts(
+            curve=self._curve(view, spec, told),
+            units_done=done,
+            units_total=total,
+            epoch=epoch,
+            epochs_declared=None if view.workload is None else view.workload.units_total,
+            units_usual=self.knowledge.units_for(self.learned_as(spec)),
+            told_s=0.0 if told is None or told.units_done is None else told.as_of_s,
+            remaining_s=None if told is None else told.remaining_s,
+            points=() if told is None else told.points,
+            growth=growth_of(told) or view.standing.growth,
+        )
 
     def _curve(self, view: JobView, spec: JobSpec, told: Told | None) -> SpeedupCurve:
         if not spec.category:  # it shares with nobody, and knows what it saw itself
@@ -140,16 +141,6 @@ class Lessons:
         if curve is None:
             curve = self._curves[key] = self.knowledge.curve_for(spec)
         return curve
-
-    def _units_left(self, view: JobView, spec: JobSpec, told: Told | None) -> float | None:
-        """Where nothing says how much work there is, a program may still tell how long it will take. None: unknown."""
-        done, said, epoch = counts_of(view.standing, told)
-        epochs = None if view.workload is None else view.workload.units_total
-        total = work_total(done=done, told=said, epoch=epoch, declared_epochs=epochs)
-        left = work_left(total=total, done=done, usual=self.knowledge.units_for(self.learned_as(spec)))
-        if left is None and told is not None and told.remaining_s is not None and told.unit_s is not None:
-            return told.remaining_s / told.unit_s
-        return left
 
     # -- what is written down -----------------------------------------------------------------------------------------
 
@@ -217,10 +208,8 @@ def judge_of(workload: Workload | None, usual: Mapping[str, str]) -> Judge:
 
 
 def growth_of(told: Told | None) -> Growth | None:
-    """None: fewer than two evaluations were told of."""
-    if told is None or told.judged.growth.score is None:
-        return None
-    return told.judged.growth
+    """None: it was not judged since this operator started."""
+    return None if told is None else judged_growth(told.judged.growth)
 
 
 def counts_of(standing: Standing, told: Told | None) -> tuple[float, float | None, int]:

@@ -121,12 +121,10 @@ class World:
         try:
             if job.uid in self._aside or status_of(job.object).recorded.finished:
                 return None  # before its spec is read: a cluster may keep many of these
-            view = self.jobs.view(job)
-            value = value_of(view)
+            return value_of(self.jobs.view(job), self.lessons.facts_of)
         except Exception:  # the boundary of one job: a snapshot without it is better than none
             log.exception("a job cannot be shown to the scheduler", extra={"job": job.id})
             return None
-        return None if value is None else self.lessons.taught(view, value)
 
     def _show(self, uid: str, value: Job) -> bool:
         """Says whether the values are still in order."""

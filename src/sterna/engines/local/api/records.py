@@ -8,7 +8,7 @@ from sterna.engines.local.launch.warden.values import Limits
 from sterna.engines.local.process.home import Home
 from sterna.engines.local.store.job_book import LocalJob
 from sterna.engines.local.store.rows import ChangeRow, Evaluation, EventRow, WorkerRow, WorkerState
-from sterna.engines.local.world.job_value import units_total
+from sterna.engines.local.world.job_value import training_facts
 from sterna.engines.local.world.machine_nodes import OfferedNode
 from sterna.lifecycle.counters import settled
 from sterna.model.conditions import Condition
@@ -185,7 +185,7 @@ def limits_text(limits: Limits | None) -> str:
 
 
 def _share_done(job: LocalJob) -> float | None:
-    progress, total = job.row.progress, units_total(job)
+    progress, total = job.row.progress, training_facts(job).work_total
     return None if progress is None or not total else min(1.0, progress.units_done / total)
 
 

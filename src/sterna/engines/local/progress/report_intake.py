@@ -125,6 +125,7 @@ class Reporting:
             units_done=before.units_done if units is None else float(units),
             units_total=_first(report.units_total, before.units_total, None if by_steps else job.workload.units_total),
             step_s=report.step_s if report.step_s is not None else before.step_s,
+            remaining_s=report.remaining_s if report.remaining_s is not None else before.remaining_s,
             metrics=metrics,
         )
         values = {**settled(row, job.spec, book.timeline.now()), "progress": fresh}

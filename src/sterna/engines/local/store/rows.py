@@ -114,6 +114,7 @@ class Progress(NamedTuple):
     load_s: float | None = None
     restart_s: float | None = None  # what the latest stop and start cost beside the save
     problem: str | None = None
+    remaining_s: float | None = None  # as the program itself expects it. None: it does not say
 
 
 class Evaluation(NamedTuple):

@@ -1,12 +1,14 @@
-"""How a job stands, as the scheduling core sees it: counters that grow while it holds workers, and its `Job` value."""
+"""Facts of a job that its value for the scheduling core follows from: what it asks for, how it trains, what it holds,
+and which of its processes still take room.
+"""
 
 from dataclasses import replace
 from typing import Any
 
 from sterna.engines.local.store.job_book import LocalJob, own_category
-from sterna.engines.local.store.rows import JobRow, WorkerRow
+from sterna.engines.local.store.rows import JobRow, Progress, WorkerRow
 from sterna.lifecycle import counters
-from sterna.lifecycle.work_left import work_left, work_total
+from sterna.lifecycle.job_value import TrainingFacts, job_value, judged_growth
 from sterna.model.jobs import Job, JobSpec, Worker
 from sterna.model.learning import Knowledge, learns_within
 from sterna.model.workload import Workload
@@ -46,44 +48,25 @@ def holding(
 
 def value_of(job: LocalJob, knowledge: Knowledge) -> Job:
     """The job as the next snapshot shows it."""
-    row, progress = job.row, job.row.progress
-    learned = learning_spec(job)
-    return Job(
-        spec=job.spec,
-        phase=row.phase,
-        workers=row.assigned,
-        leaving=leaving(job),
-        as_of_s=row.as_of_s,
-        resumes_s=row.resumes_s,
-        waiting_since_s=row.waiting_since_s,
-        first_started_s=row.first_started_s,
-        started_s=row.started_s,
-        gpu_s=row.gpu_s,
-        ran_s=row.ran_s,
-        gpu_s_since_start=row.gpu_s_since_start,
-        last_ran_s=row.last_ran_s,
-        units_left=units_left(job, knowledge),
-        curve=knowledge.curve_for(learned),
-        checkpoint_s=progress.save_s or 0.0 if progress is not None else 0.0,
-        restart_s=progress.restart_s or 0.0 if progress is not None else 0.0,
-        progress=row.points,
-        growth=None if row.evaluation is None else row.evaluation.growth,
-        disruptions=job.disruptions,
+    facts = training_facts(job)._replace(
+        curve=knowledge.curve_for(learning_spec(job)), units_usual=knowledge.units_for(sharing_spec(job))
     )
+    return job_value(job.spec, job.row, facts, leaving=leaving(job), disruptions=job.disruptions)
 
 
-def units_left(job: LocalJob, knowledge: Knowledge) -> float | None:
-    """Work left, in the units that the program counts. None: unknown."""
-    done = job.row.progress.units_done if job.row.progress is not None else 0.0
-    return work_left(total=units_total(job), done=done, usual=knowledge.units_for(sharing_spec(job)))
-
-
-def units_total(job: LocalJob) -> float | None:
-    """All its work, in the units that the program counts. None: unknown."""
-    progress, epochs = job.row.progress, job.workload.units_total
-    if progress is None:
-        return epochs
-    return work_total(done=progress.units_done, told=progress.units_total, epoch=progress.epoch, declared_epochs=epochs)
+def training_facts(job: LocalJob) -> TrainingFacts:
+    """How the job trains, without what jobs like it taught."""
+    row, said = job.row, job.row.progress or Progress(at_s=0.0)
+    return TrainingFacts(
+        units_done=said.units_done,
+        units_total=said.units_total,
+        epoch=said.epoch,
+        epochs_declared=job.workload.units_total,
+        told_s=said.at_s,
+        remaining_s=said.remaining_s,
+        points=row.points,
+        growth=None if row.evaluation is None else judged_growth(row.evaluation.growth),
+    )
 
 
 def leaving(job: LocalJob) -> tuple[Worker, ...]:
