@@ -1,6 +1,7 @@
 """Counters that grow while a job holds workers: what it was served, how long it ran, since when. Pure functions.
 
-Every engine keeps them as "exact at a moment" and brings them up to date only when what the job holds changes.
+Every engine keeps them as "exact at a moment" and brings them up to date only when what the job holds changes. An
+engine that keeps a whole state asks `holding`; the simulator, which keeps `Job` values, asks for the parts of it.
 """
 
 from typing import Any, Protocol
@@ -9,14 +10,8 @@ from sterna.model.jobs import JobSpec, Role, Worker
 from sterna.model.resources import WHOLE_GPU_MILLI
 
 
-class Counted(Protocol):
-    """A job's state as an engine keeps it."""
-
-    @property
-    def assigned(self) -> tuple[Worker, ...]: ...
-
-    @property
-    def as_of_s(self) -> float: ...
+class Served(Protocol):
+    """A job's counters."""
 
     @property
     def gpu_s(self) -> float: ...
@@ -31,25 +26,60 @@ class Counted(Protocol):
     def first_started_s(self) -> float | None: ...
 
     @property
-    def active_s(self) -> float | None: ...
+    def started_s(self) -> float | None: ...
+
+
+class Counted(Served, Protocol):
+    """A job's state as an engine keeps it."""
 
     @property
-    def started_s(self) -> float | None: ...
+    def assigned(self) -> tuple[Worker, ...]: ...
+
+    @property
+    def as_of_s(self) -> float: ...
+
+    @property
+    def active_s(self) -> float | None: ...
 
     @property
     def seat_s(self) -> float | None: ...
 
 
+def served(job: Served, rate: float, elapsed_s: float, now_s: float) -> dict[str, Any]:
+    """The counters of now, after so many seconds of service at this rate."""
+    service = rate * elapsed_s
+    return {
+        "as_of_s": now_s,
+        "gpu_s": job.gpu_s + service,
+        "gpu_s_since_start": job.gpu_s_since_start + service,
+        "ran_s": job.ran_s + elapsed_s,
+    }
+
+
+def started(job: Served, now_s: float, *, seat_s: float | None) -> dict[str, Any]:
+    """What changes about a job that goes from nothing to something.
+
+    `seat_s` is when its run began, if it let go of everything only to come back: that run goes on. None: a new one
+    begins, and what it is served in it is counted anew.
+    """
+    values = {
+        "waiting_since_s": None,
+        "started_s": now_s if seat_s is None else seat_s,
+        "first_started_s": now_s if job.first_started_s is None else job.first_started_s,
+    }
+    return values | {"gpu_s_since_start": 0.0} if seat_s is None else values
+
+
+def stopped(job: Served, now_s: float) -> dict[str, Any]:
+    """What changes about a job that lets go of everything."""
+    started_s = now_s if job.started_s is None else job.started_s
+    return {"waiting_since_s": now_s, "started_s": None, "last_ran_s": now_s - started_s}
+
+
 def settled(state: Counted, spec: JobSpec, now_s: float) -> dict[str, Any]:
     """The counters, brought to now."""
     elapsed_s = max(0.0, now_s - state.as_of_s) if state.assigned else 0.0
-    served = service_rate(spec, state.assigned) * elapsed_s
-    return {
-        "as_of_s": now_s,
-        "gpu_s": state.gpu_s + served,
-        "gpu_s_since_start": state.gpu_s_since_start + served,
-        "ran_s": state.ran_s + elapsed_s,
-    }
+    return served(state, service_rate(spec, state.assigned), elapsed_s, now_s)
 
 
 def service_rate(spec: JobSpec, workers: tuple[Worker, ...]) -> float:
@@ -82,21 +112,8 @@ def holding(
     if workers:
         values["resumes_s"] = now_s + restart_s
     if workers and not state.assigned:
-        goes_on = state.seat_s is not None
-        values |= {
-            "waiting_since_s": None,
-            "started_s": state.seat_s if goes_on else now_s,
-            "seat_s": None,
-            "first_started_s": now_s if state.first_started_s is None else state.first_started_s,
-            "active_s": now_s if state.active_s is None else state.active_s,
-        }
-        if not goes_on:
-            values["gpu_s_since_start"] = 0.0
+        active_s = now_s if state.active_s is None else state.active_s
+        values |= started(state, now_s, seat_s=state.seat_s) | {"seat_s": None, "active_s": active_s}
     elif state.assigned and not workers:
-        values |= {
-            "waiting_since_s": now_s,
-            "started_s": None,
-            "seat_s": state.started_s if comes_back else None,
-            "last_ran_s": now_s - (state.started_s if state.started_s is not None else now_s),
-        }
+        values |= stopped(state, now_s) | {"seat_s": state.started_s if comes_back else None}
     return values

@@ -11,6 +11,7 @@ from dataclasses import replace
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.results import JobRecord, Segment
 from sterna.engines.simulator.training import SimulatedJob, Training
+from sterna.lifecycle import counters
 from sterna.model.columns import Columns, KeptColumns
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvariantBroken
@@ -328,20 +329,13 @@ class SimulatedEngine:
         units_before = training.units_left if self._knowledge is not None else 0.0
         done_s = training.advance(job.workers, since_s, now_s) if now_s > since_s else None
         until_s = now_s if done_s is None else done_s
-        elapsed_s = until_s - began_s
-        served = job.service_rate * elapsed_s
         if job.resumes_s > began_s:
             live.lost_gpu_s += job.service_rate * (min(until_s, job.resumes_s) - began_s)
         if self._knowledge is not None:
             self._learn(job, units_before - training.units_left, until_s - since_s)
-        changes: dict[str, object] = {
-            "as_of_s": now_s,
-            "gpu_s": job.gpu_s + served,
-            "gpu_s_since_start": job.gpu_s_since_start + served,
-            "ran_s": job.ran_s + elapsed_s,
-            "units_left": training.units_left,
-            "curve": self._told(job.spec, training),
-        }
+        changes = counters.served(job, job.service_rate, until_s - began_s, now_s)
+        changes["units_left"] = training.units_left
+        changes["curve"] = self._told(job.spec, training)
         return changes, done_s
 
     def _hold(self, job_id: JobId, workers: tuple[Worker, ...]) -> None:
@@ -382,19 +376,13 @@ class SimulatedEngine:
         if not live.first_workers:
             live.first_workers = workers
         changes["phase"] = Phase.RUNNING
-        changes["waiting_since_s"] = None
-        changes["started_s"] = self.now_s
-        changes["gpu_s_since_start"] = 0.0
-        if job.first_started_s is None:
-            changes["first_started_s"] = self.now_s
+        changes.update(counters.started(job, self.now_s, seat_s=None))
         self.running += 1
         return self._costs.start_s
 
     def _stopped(self, job: Job, live: LiveJob, changes: dict[str, object]) -> None:
         changes["phase"] = Phase.WAITING
-        changes["waiting_since_s"] = self.now_s
-        changes["started_s"] = None
-        changes["last_ran_s"] = self.now_s - (job.started_s if job.started_s is not None else self.now_s)
+        changes.update(counters.stopped(job, self.now_s))
         live.preemptions += 1
         self.running -= 1
 
