@@ -62,12 +62,14 @@ def started(job: Served, now_s: float, *, seat_s: float | None) -> dict[str, Any
     `seat_s` is when its run began, if it let go of everything only to come back: that run goes on. None: a new one
     begins, and what it is served in it is counted anew.
     """
-    values = {
+    values: dict[str, Any] = {
         "waiting_since_s": None,
         "started_s": now_s if seat_s is None else seat_s,
         "first_started_s": now_s if job.first_started_s is None else job.first_started_s,
     }
-    return values | {"gpu_s_since_start": 0.0} if seat_s is None else values
+    if seat_s is None:
+        values["gpu_s_since_start"] = 0.0
+    return values
 
 
 def stopped(job: Served, now_s: float) -> dict[str, Any]:

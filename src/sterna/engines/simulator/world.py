@@ -19,6 +19,7 @@ from sterna.model.growth import Growth
 from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec, ProgressPoint, Worker
+from sterna.model.layout import Layout
 from sterna.model.learning import Knowledge
 from sterna.model.nodes import Cluster, Guest, GuestKind, Node
 from sterna.model.phases import Phase
@@ -83,6 +84,7 @@ class SimulatedEngine:
         self._holding: dict[JobId, Job] = {}  # those that take room
         self._held = [0] * len(NOTHING)  # what all workers take, each counted as an elastic one
         self._leaving: dict[JobId, Job] = {}  # those of them with workers that were told to go
+        self._seats_s: dict[JobId, float] = {}  # of jobs that hold nothing and come back: when their run began
         self._columns = KeptColumns()
         self._accelerators: frozenset[str | None] = frozenset()  # that any job so far asked for
         self._minimums: set[Resources] = set()  # that any job so far needed to start
@@ -92,6 +94,7 @@ class SimulatedEngine:
         self.running = 0
         self.serving: list[ServingPod] = []
         self._revision = 0
+        self._layout: Layout | None = None  # of the latest decision. None: there was none yet
         self._wanted: dict[JobId, tuple[Worker, ...]] = {}
         self._costs = costs
         self._announce = on_finish_known
@@ -112,6 +115,10 @@ class SimulatedEngine:
     async def remember(self, decision: Decision) -> None:
         self.memory = decision.memory
         self.wake_s = decision.wake_s
+        self._layout = decision.layout
+        if self._seats_s:  # a decision that has nothing for such a job is a preemption, and ends its run
+            placed = decision.layout.workers_of
+            self._seats_s = {job_id: began_s for job_id, began_s in self._seats_s.items() if placed(job_id)}
 
     # -- what the simulation does to the world ------------------------------------------------------------------------
 
@@ -376,11 +383,15 @@ class SimulatedEngine:
         if not live.first_workers:
             live.first_workers = workers
         changes["phase"] = Phase.RUNNING
-        changes.update(counters.started(job, self.now_s, seat_s=None))
+        changes.update(counters.started(job, self.now_s, seat_s=self._seats_s.pop(job.spec.id, None)))
         self.running += 1
         return self._costs.start_s
 
     def _stopped(self, job: Job, live: LiveJob, changes: dict[str, object]) -> None:
+        """A job whose latest decision has a place for it lets go only to come back, so its run goes on: workers have to
+        leave first, or a node broke, which must not cost it its turn."""
+        if job.started_s is not None and self._layout is not None and self._layout.workers_of(job.spec.id):
+            self._seats_s[job.spec.id] = job.started_s
         changes["phase"] = Phase.WAITING
         changes.update(counters.stopped(job, self.now_s))
         live.preemptions += 1
