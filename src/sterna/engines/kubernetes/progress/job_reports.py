@@ -7,14 +7,13 @@ is silent for a minute. A pod that is started anew goes on where the one before 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from sterna.lifecycle.speed import Mark, measured, with_point
 from sterna.model.jobs import ProgressPoint
 from sterna.model.judging import Judged
-from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN, ThroughputModel
+from sterna.model.learning import ThroughputModel
 from sterna.protocol.reports import Report
 
 SILENT_S = 60.0  # after which somebody else may speak
-MEASURE_S = 2.0  # shorter stretches are mostly noise
-_POINTS_KEPT = 50
 
 
 class Speaker(NamedTuple):
@@ -22,15 +21,6 @@ class Speaker(NamedTuple):
 
     order: tuple[int, int]
     uid: str  # of the pod: one that is made anew under the same name is another one
-
-
-class Mark(NamedTuple):
-    """Where a measurement began."""
-
-    units: float
-    at_s: float
-    workers: int
-    uid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,18 +95,8 @@ class Told:
             return told
         told = replace(told, units_done=units, as_of_s=now_s)
         assert told.speaker is not None  # whoever counts was let speak
-        here = Mark(units, at_s, workers, told.speaker.uid)
-        began = told.mark
-        if began is None or began[2:] != here[2:] or units < began.units:
-            return replace(told, mark=here)
-        passed, took_s = units - began.units, at_s - began.at_s
-        if passed <= 0 or took_s < MEASURE_S:
-            return told
-        return told._measured(here, took_s / passed, report.value)
-
-    def _measured(self, here: Mark, unit_s: float, value: float | None) -> "Told":
-        if not UNIT_S_MIN <= unit_s <= UNIT_S_MAX:
-            return replace(self, mark=here)
-        point = ProgressPoint(here.at_s, here.units, here.workers, unit_s, value)
-        points = (*self.points, point)[-_POINTS_KEPT:]
-        return replace(self, mark=here, points=points, model=self.model.observed(here.workers, unit_s))
+        mark, unit_s = measured(told.mark, Mark(units, at_s, workers, told.speaker.uid))
+        if unit_s is None:
+            return replace(told, mark=mark)
+        points = with_point(told.points, ProgressPoint(at_s, units, workers, unit_s, report.value))
+        return replace(told, mark=mark, points=points, model=told.model.observed(workers, unit_s))

@@ -7,12 +7,10 @@ from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
 from sterna.engines.local.store.rows import Progress
 from sterna.engines.local.world.job_value import learning_spec
 from sterna.lifecycle.counters import settled
-from sterna.model.jobs import ProgressPoint, Role
-from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN
+from sterna.lifecycle.gang_roles import size_of
+from sterna.lifecycle.speed import Mark, measured, with_point
+from sterna.model.jobs import ProgressPoint
 from sterna.protocol import Status
-
-LEARN_EVERY_S = 2.0  # shorter stretches are mostly noise
-_POINTS_KEPT = 50
 
 
 def speaks_for_job(job: LocalJob, process: LocalProcess) -> bool:
@@ -52,7 +50,7 @@ def note(book: Book, job: LocalJob, process: LocalProcess) -> None:
     if status.first_step_mono_s is not None and row.resumes_s > now_s:
         values["resumes_s"] = now_s
     if (point := _learned(book, job, status)) is not None:
-        values["points"] = (*row.points, point)[-_POINTS_KEPT:]
+        values["points"] = with_point(row.points, point)
     if status.problem and (before is None or before.problem != status.problem):
         book.event("TrainingProblem", status.problem, job=row.id, warning=True, data={"worker": process.row.uid})
     book.touch_softly(job, **values)
@@ -61,20 +59,12 @@ def note(book: Book, job: LocalJob, process: LocalProcess) -> None:
 
 def _learned(book: Book, job: LocalJob, status: Status) -> ProgressPoint | None:
     """One more measurement, if the same workers have trained for long enough since the last one."""
-    size = sum(worker.role is Role.WORKER for worker in job.row.assigned)
+    size = size_of(job.row.assigned)
     if status.last_step_mono_s is None or not size:
         return None
-    seen = (status.units_done, status.last_step_mono_s, size, job.row.incarnation)
-    before, job.learned_from = job.learned_from, job.learned_from or seen
-    if before is None or before[2:] != seen[2:] or seen[0] < before[0]:
-        job.learned_from = seen
-        return None
-    units, took_s = seen[0] - before[0], seen[1] - before[1]
-    if units <= 0 or took_s < LEARN_EVERY_S:
-        return None
-    job.learned_from = seen
-    unit_s = took_s / units
-    if not UNIT_S_MIN <= unit_s <= UNIT_S_MAX:
+    here = Mark(status.units_done, status.last_step_mono_s, size, str(job.row.incarnation))
+    job.measured_from, unit_s = measured(job.measured_from, here)
+    if unit_s is None:
         return None
     metric = evaluations.metric_of(job.workload, status.metrics)
     value = None if metric is None else status.metrics[metric]

@@ -14,15 +14,15 @@ from sterna.engines.local.store.rows import Progress, WorkerRow
 from sterna.engines.local.world.job_value import learning_spec
 from sterna.engines.refusals import Refusals
 from sterna.lifecycle.counters import settled
+from sterna.lifecycle.gang_roles import size_of
+from sterna.lifecycle.speed import plausible, with_point
 from sterna.model.ids import JobId
-from sterna.model.jobs import ProgressPoint, Role
-from sterna.model.learning import UNIT_S_MAX, UNIT_S_MIN
+from sterna.model.jobs import ProgressPoint
 from sterna.protocol.reports import Answer, Batch, Refusal, Report, reason_of
 
 log = logging.getLogger(__name__)
 
 NAMELESS = "value"  # a metric that came without a name
-_POINTS_KEPT = 50
 _RANKS = {name: rank for rank, name in enumerate(evaluations.METRICS)}
 
 
@@ -130,14 +130,14 @@ class Reporting:
         )
         values = {**settled(row, job.spec, book.timeline.now()), "progress": fresh}
         if (point := self._learned(job, report, fresh)) is not None:
-            values["points"] = (*row.points, point)[-_POINTS_KEPT:]
+            values["points"] = with_point(row.points, point)
         book.touch_softly(job, **values)
 
     def _learned(self, job: LocalJob, report: Report, fresh: Progress) -> ProgressPoint | None:
         """How long a unit took, where the report says so: an epoch where epochs are counted, else a step."""
-        unit_s = report.epoch_s if report.step is None else report.step_s
-        size = report.workers or sum(worker.role is Role.WORKER for worker in job.row.assigned)
-        if unit_s is None or not UNIT_S_MIN <= unit_s <= UNIT_S_MAX or not size or not job.row.assigned:
+        unit_s = plausible(report.epoch_s if report.step is None else report.step_s)
+        size = report.workers or size_of(job.row.assigned)
+        if unit_s is None or not size or not job.row.assigned:
             return None
         book = self._book
         point = ProgressPoint(book.timeline.now(), fresh.units_done, size, unit_s, report.value)

@@ -15,6 +15,7 @@ from sterna.engines.local.reconcile.gang import Gang, Process
 from sterna.engines.local.reconcile.process_facts import Known
 from sterna.engines.local.store.database import Store
 from sterna.engines.local.store.rows import ChangeRow, EventRow, JobRow, WorkerRow
+from sterna.lifecycle.speed import Mark
 from sterna.model.conditions import ConditionType, Status, said, with_condition
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Disruption, Job, JobSpec
@@ -93,7 +94,7 @@ class LocalJob:
     disruptions: tuple[Disruption, ...] = ()
     value: Job | None = None  # as the next snapshot shows it. None: to be worked out
     last_why: str = ""  # what it was last told about its waiting
-    learned_from: tuple[float, float, int, int] | None = None  # units, moment, size and incarnation measured from
+    measured_from: Mark | None = None  # where the measurement of its speed that is under way began
     files: dict[str, str] = field(default_factory=dict)  # contract files as last written
     notes: set[str] = field(default_factory=set)  # what its owner was told about limits
     ends: int = 0  # of its processes, since the engine started: each may have let go of room
