@@ -6,7 +6,7 @@ import pytest
 
 from sterna.engines.kubernetes.status import standing as cluster
 from sterna.engines.local.store import rows
-from sterna.lifecycle.job_value import JobState, TrainingFacts, job_value, judged_growth
+from sterna.lifecycle.job_value import JobState, TrainingFacts, job_value
 from sterna.model.curves import SpeedupCurve
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import JobId, NodeId
@@ -105,15 +105,3 @@ def test_counters_are_exact_at_the_moment_that_work_left_is_told_for(engine, tol
 )
 def test_work_left(facts, left):
     assert job_value(SPEC, kept_by("local"), facts).units_left == left
-
-
-@pytest.mark.parametrize(
-    ("growth", "judged"),
-    [
-        pytest.param(Growth(since_s=5.0), False, id="one evaluation shows no growth"),
-        pytest.param(Growth(score=0.0), True, id="two evaluations that are the same"),
-        pytest.param(Growth(Category.CONVERGED), True, id="judged before, by other options: the category stays"),
-    ],
-)
-def test_a_job_is_judged_once_there_is_a_score_or_another_category(growth, judged):
-    assert judged_growth(growth) == (growth if judged else None)

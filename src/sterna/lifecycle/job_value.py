@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from sterna.lifecycle.counters import Counted, settled
 from sterna.lifecycle.work_left import work_left, work_total
 from sterna.model.curves import SpeedupCurve
-from sterna.model.growth import Category, Growth
+from sterna.model.growth import Growth
 from sterna.model.jobs import Disruption, Job, JobSpec, ProgressPoint, Worker
 from sterna.model.phases import Phase
 
@@ -113,11 +113,3 @@ def job_value(
         growth=training.growth,
         disruptions=disruptions,
     )
-
-
-def judged_growth(growth: Growth) -> Growth | None:
-    """How the job grows, for a decision. None: it was not judged, since growth needs two evaluations.
-
-    A judge whose options changed keeps the category and begins to score anew: that job was judged.
-    """
-    return None if growth.score is None and growth.category is Category.PROGRESSING else growth

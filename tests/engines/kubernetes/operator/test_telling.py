@@ -7,10 +7,11 @@ import pytest
 
 from sterna.engines.kubernetes.progress.job_reports import SILENT_S, Speaker, Told
 from sterna.engines.kubernetes.progress.speed_codec import is_worth_keeping, knowledge_data, knowledge_of
-from sterna.engines.kubernetes.progress.training_facts import JUDGE, Lessons, growth_of, judge_of
+from sterna.engines.kubernetes.progress.training_facts import Lessons, growth_of, usable_judge
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.status.standing import Progress, Reported, Standing
 from sterna.engines.kubernetes.world.job_value import value_of
+from sterna.lifecycle.growth import JUDGE
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import NodeId
@@ -260,10 +261,10 @@ def test_writes_grow_with_the_logarithm_of_what_is_seen():
 
 def test_a_job_may_say_how_it_is_judged_and_nonsense_changes_nothing():
     usual = {"threshold": "0.2"}
-    assert judge_of(None, usual) == Judge(threshold=0.2)
+    assert usable_judge(None, usual) == Judge(threshold=0.2)
     own = replace(GANG, annotations=((JUDGE, "mode=raw, confirmations=3"),))
-    assert judge_of(own, usual) == Judge.of({"threshold": "0.2", "mode": "raw", "confirmations": "3"})
-    assert judge_of(replace(GANG, annotations=((JUDGE, "threshhold=1"),)), usual) == Judge(threshold=0.2)
+    assert usable_judge(own, usual) == Judge.of({"threshold": "0.2", "mode": "raw", "confirmations": "3"})
+    assert usable_judge(replace(GANG, annotations=((JUDGE, "threshhold=1"),)), usual) == Judge(threshold=0.2)
 
 
 def test_a_new_rule_for_all_keeps_what_is_known():

@@ -13,16 +13,18 @@ from weakref import WeakValueDictionary
 
 from sterna.engines.kubernetes.progress.job_reports import SILENT_S, Told
 from sterna.engines.kubernetes.progress.speed_codec import is_worth_keeping
+from sterna.engines.kubernetes.progress.status_memory import Counts, counts_in, last_word, own_model
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.status.standing import Progress, Reported, Standing
-from sterna.lifecycle.job_value import TrainingFacts, judged_growth
+from sterna.lifecycle.growth import judge_of, judged_growth
+from sterna.lifecycle.job_value import TrainingFacts
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Growth
 from sterna.model.ids import NodeId
 from sterna.model.jobs import JobSpec, ProgressPoint
 from sterna.model.judging import Judge, Judged
-from sterna.model.learning import MODELS_MAX, UNIT_S_MAX, UNIT_S_MIN, Knowledge, ThroughputModel, learns_within
+from sterna.model.learning import MODELS_MAX, Knowledge, learns_within
 from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.workload import Workload
@@ -30,7 +32,6 @@ from sterna.protocol.reports import Usage
 
 log = logging.getLogger(__name__)
 
-JUDGE = "sterna.dev/judge"  # annotation of a job: options of its judge, name=value with commas between them
 _MODELS_HELD = 2 * MODELS_MAX  # then half of them go, which is seldom
 _TENTHS = 10
 
@@ -78,11 +79,11 @@ class Lessons:
         """From where its status left off, where nobody told anything yet."""
         known = self.told.get(view.uid)
         if known is None:
-            judge = judge_of(view.workload, self._judging)
+            judge = usable_judge(view.workload, self._judging)
             return Told(judged=Judged.from_record(judge, view.standing.judged))
         if view.uid in self._unread:
             self._unread.discard(view.uid)
-            judge = judge_of(view.workload, self._judging)
+            judge = usable_judge(view.workload, self._judging)
             return replace(known, judged=Judged.from_record(judge, known.judged.to_record()))
         return known
 
@@ -133,7 +134,7 @@ class Lessons:
 
     def _curve(self, view: JobView, spec: JobSpec, told: Told | None) -> SpeedupCurve:
         if not spec.category:  # it shares with nobody, and knows what it saw itself
-            model = told.model if told is not None and told.model.seen else _own_model(view.standing)
+            model = told.model if told is not None and told.model.seen else own_model(view.standing)
             return model.curve(spec.workers_max)
         spec = self.learned_as(spec)
         key = (spec.category, spec.accelerator, spec.workers_max)
@@ -172,7 +173,7 @@ class Lessons:
             return
         node = workers[-1].node
         if progress != before.progress and after.reported is None:  # monitors would have told it already
-            point = _last_word(progress)
+            point = last_word(progress)
             if point is not None:
                 self._learn(spec, node, [point])
         ended_well = after.phase is Phase.SUCCEEDED and not before.finished
@@ -196,12 +197,12 @@ class Lessons:
             self.on_learned(category)
 
 
-def judge_of(workload: Workload | None, usual: Mapping[str, str]) -> Judge:
-    """As the job's owner wants it judged; words that make no sense are told of, and change nothing."""
-    text = dict(workload.annotations).get(JUDGE, "") if workload is not None else ""
-    pairs = (part.partition("=") for part in text.split(",") if part.strip())
+def usable_judge(workload: Workload | None, usual: Mapping[str, str]) -> Judge:
+    """As the job's owner wants it judged. Options that make no sense are logged, and change nothing: an object in a
+    cluster cannot be refused any more.
+    """
     try:
-        return Judge.of({**usual, **{name.strip(): value.strip() for name, _, value in pairs}})
+        return Judge.of(usual) if workload is None else judge_of(workload, usual)
     except InvalidRequest as error:
         log.warning("a judge is not used", extra={"job": workload.name if workload else "", "why": str(error)})
         return Judge.of(usual)
@@ -212,15 +213,13 @@ def growth_of(told: Told | None) -> Growth | None:
     return None if told is None else judged_growth(told.judged.growth)
 
 
-def counts_of(standing: Standing, told: Told | None) -> tuple[float, float | None, int]:
-    """Units done, units in all, epochs: as was said last, by whomever."""
-    progress, reported = standing.progress or Progress(), standing.reported
-    if told is not None and told.units_done is not None:
-        total = told.units_total if told.units_total is not None else progress.units_total
-        return told.units_done, total, told.epoch or progress.epoch
-    if reported is not None and reported.units_done > progress.units_done:
-        return reported.units_done, reported.units_total, progress.epoch
-    return progress.units_done, progress.units_total, progress.epoch
+def counts_of(standing: Standing, told: Told | None) -> Counts:
+    """As was said last: by a monitor since this operator started, or as the status remembers."""
+    if told is None or told.units_done is None:
+        return counts_in(standing)
+    progress = standing.progress or Progress()
+    total = told.units_total if told.units_total is not None else progress.units_total
+    return Counts(told.units_done, total, told.epoch or progress.epoch)
 
 
 def _is_step(known: Reported | None, told: Told) -> bool:
@@ -230,20 +229,3 @@ def _is_step(known: Reported | None, told: Told) -> bool:
     if total:
         return int(_TENTHS * done / total) > int(_TENTHS * known.units_done / total)
     return done >= 2 * max(1.0, known.units_done)
-
-
-def _own_model(standing: Standing) -> ThroughputModel:
-    """Of a job that nobody told of since this operator started: what its status remembers."""
-    reported, progress = standing.reported, standing.progress
-    if reported is not None and reported.unit_s is not None and reported.workers:
-        return ThroughputModel().observed(reported.workers, reported.unit_s)
-    point = None if progress is None else _last_word(progress)
-    return ThroughputModel() if point is None else ThroughputModel().observed(point.workers, point.unit_s)
-
-
-def _last_word(progress: Progress) -> ProgressPoint | None:
-    """None: it said nothing of its speed, or nothing that can be meant."""
-    unit_s, workers = progress.step_s, progress.workers
-    if unit_s is None or not workers or not UNIT_S_MIN <= unit_s <= UNIT_S_MAX:
-        return None
-    return ProgressPoint(0.0, progress.units_done, workers, unit_s)

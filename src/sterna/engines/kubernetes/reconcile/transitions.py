@@ -10,8 +10,8 @@ from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Past, Standing
 from sterna.lifecycle import counters
 from sterna.lifecycle.gang_roles import size_of
+from sterna.lifecycle.growth import growth_in_words, is_news
 from sterna.lifecycle.outcome import Finish
-from sterna.model.growth import Category
 from sterna.model.jobs import JobSpec, Worker
 from sterna.model.phases import Phase, Trigger, after
 
@@ -80,20 +80,11 @@ def told_of_past(before: Standing, now: Standing) -> tuple[JobEvent, ...]:
 
 
 def told_of_growth(before: Standing, now: Standing) -> tuple[JobEvent, ...]:
-    """Another category than before, in words. That a job makes progress at first is no news."""
-    growth, known = now.growth, before.growth
-    if growth is None or growth.category is (Category.PROGRESSING if known is None else known.category):
+    """Another category than before, in words."""
+    growth = now.growth
+    if growth is None or not is_news(before.growth, growth):
         return ()
-    was = "" if known is None else f", was {known.category}"
-    score = "" if growth.score is None else f" (score {growth.score:.3g}{was})"
-    return (JobEvent(_GROWTH[growth.category], f"its evaluation value is judged {growth.category}{score}"),)
-
-
-_GROWTH = {
-    Category.PROGRESSING: Reason.PROGRESSING,
-    Category.WATCHING: Reason.WATCHING,
-    Category.CONVERGED: Reason.CONVERGED,
-}
+    return (JobEvent(Reason(growth.category.value), growth_in_words(growth, before=before.growth)),)
 
 
 def _told(past: Past) -> JobEvent:

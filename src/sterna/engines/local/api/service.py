@@ -30,7 +30,6 @@ from sterna.engines.local.migrations.local_door import LocalHousehold
 from sterna.engines.local.process.assembly import LocalConfig, ParsedJob, named
 from sterna.engines.local.process.daemon import Life
 from sterna.engines.local.process.home import Home
-from sterna.engines.local.progress import evaluations
 from sterna.engines.local.progress.embedded_monitor import needs_monitor, require_patterns, require_watchable
 from sterna.engines.local.reconcile import changes
 from sterna.engines.local.reconcile.lost_seats import lose_node
@@ -40,6 +39,7 @@ from sterna.engines.local.world.job_value import holding, spec_of
 from sterna.engines.local.world.node_index import measured_by_node, room_taken, workers_by_node
 from sterna.engines.pacing import Happening
 from sterna.lifecycle import counters
+from sterna.lifecycle.growth import judge_of
 from sterna.lifecycle.rule_names import names_in, rebalancers, settings_in
 from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
@@ -360,7 +360,7 @@ class LocalScheduler:
             phase=Phase.SUSPENDED if suspended else Phase.WAITING,
         )
         workload = named(workload, row)
-        evaluations.judge_of(workload, self._book.judge_settings)  # refuses what cannot be meant, and so does the next
+        judge_of(workload, self._book.judge_settings)  # refuses what cannot be meant, and so does the next
         require_watchable(workload)
         return LocalJob(row, workload, spec_of(workload, row))
 

@@ -10,31 +10,18 @@ from collections.abc import Mapping
 
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.store.rows import Evaluation
-from sterna.model.errors import InvalidRequest
-from sterna.model.growth import Category, Growth
+from sterna.lifecycle.growth import growth_in_words, is_news, judge_of
+from sterna.model.growth import Growth
 from sterna.model.judging import Judge, Judged
 from sterna.model.workload import Workload
 from sterna.protocol import Status
 
 METRICS = ("eval_loss", "eval_accuracy", "loss", "accuracy")  # the first of these that a program reports is judged
 
-METRIC, JUDGE = "sterna.dev/metric", "sterna.dev/judge"
+METRIC = "sterna.dev/metric"
 MONITOR, EPOCH_CSV, LOG_PATTERN = "sterna.dev/monitor", "sterna.dev/epoch-csv", "sterna.dev/log-pattern"
 _TOLD_ELSEWHERE = frozenset({MONITOR, EPOCH_CSV, LOG_PATTERN})  # then what its status says is not judged as well
 _SAME_AGAIN = 2  # a value that stays for so many times the usual steps was evaluated again, and is the same
-
-
-def judge_of(workload: Workload, settings: Mapping[str, str]) -> Judge:
-    """How this job is judged: as the engine was told, and as its own annotation has it. `InvalidRequest`: it cannot."""
-    text = dict(workload.annotations).get(JUDGE, "")
-    own: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = part.partition("=")
-        if not equals:
-            field = f"job {workload.id}: metadata.annotations.{JUDGE}"
-            raise InvalidRequest(field=field, value=text, expected="name=value, several separated by commas")
-        own[name.strip()] = value.strip()
-    return Judge.of({**settings, **own})
 
 
 def metric_of(workload: Workload, offered: Mapping[str, float]) -> str | None:
@@ -89,7 +76,7 @@ def evaluated(book: Book, job: LocalJob, *, metric: str, value: float, step: int
         growth=judged.growth,
         judged=judged.to_record(),
     )
-    if judged.growth.category is before.category:
+    if not is_news(before, judged.growth):
         book.touch_softly(job, evaluation=fresh)
         return
     book.set_job(job, evaluation=fresh)
@@ -99,15 +86,8 @@ def evaluated(book: Book, job: LocalJob, *, metric: str, value: float, step: int
 
 def _tell(book: Book, job: LocalJob, seen: Evaluation, before: Growth, now: Growth, judge: Judge) -> None:
     """The category is the event's reason, and the numbers are those that it was decided by."""
-    score = "unknown" if now.score is None else f"{now.score:.3g}"
-    words = {
-        Category.PROGRESSING: "grows again",
-        Category.WATCHING: "grows slowly",
-        Category.CONVERGED: "hardly changes any more",
-    }
-    message = (
-        f"{seen.metric} {words[now.category]}: it is {seen.value:.4g} after {seen.made} evaluations, its score is"
-        f" {score} and the threshold {judge.threshold:g}"
+    message = growth_in_words(
+        now, before=before, metric=seen.metric, value=seen.value, evaluations=seen.made, threshold=judge.threshold
     )
     data = {
         "metric": seen.metric,
