@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject
 from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, Api, Missing, Refused
-from sterna.engines.kubernetes.console.records import Record
 from sterna.engines.kubernetes.process.settings import CONFIG, POLICY, OperatorConfig
+from sterna.lifecycle.job_record import Record
 from sterna.model.errors import NotFound
 
 

@@ -11,7 +11,8 @@ from sterna.engines.kubernetes.apiserver.objects import KubeObject, Shape
 from sterna.engines.kubernetes.apiserver.port import EVENTS, Api
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.console.finding import JOB_KINDS
-from sterna.engines.kubernetes.console.records import Record, moment
+from sterna.engines.shared_records import event_record
+from sterna.lifecycle.job_record import Record
 from sterna.model.jobs import Role
 
 _KINDS = frozenset(resource.kind for resource in JOB_KINDS)
@@ -75,13 +76,13 @@ def _record(event: EventObject) -> Record:
     if about.kind == "Pod":
         data["pod"] = about.name
         message = f"{about.name}: {message}"
-    return {
-        "id": event.number,
-        "at": moment(moment_s(at)),
-        "job": event.job,
-        "node": (event.source.host if event.source is not None else None) or None,
-        "type": event.type or "Normal",
-        "reason": event.reason or "",
-        "message": message,
-        "data": data,
-    }
+    return event_record(
+        event.number,
+        at_s=moment_s(at),
+        job=event.job,
+        node=(event.source.host if event.source is not None else None) or None,
+        type_=event.type or "Normal",
+        reason=event.reason or "",
+        message=message,
+        data=data,
+    )

@@ -13,7 +13,10 @@ from sterna.engines.kubernetes.apiserver.objects import Body, MigrationObject, N
 from sterna.engines.kubernetes.apiserver.port import MIGRATIONS, NODES, Api, Missing, Refused
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.console.finding import NOT_INSTALLED, FoundJob
-from sterna.engines.kubernetes.console.records import Record, change_record, change_records, moment, nodes_of
+from sterna.engines.kubernetes.console.records import change_records
+from sterna.engines.shared_records import moment
+from sterna.lifecycle.change_record import ChangeFacts, change_record
+from sterna.lifecycle.job_record import Record, nodes_of
 from sterna.model.errors import Conflict, EngineRefused, InvalidRequest, NotFound
 from sterna.model.jobs import Role, Worker
 from sterna.model.migrations import MIGRATION_ENDED, MigrationPhase
@@ -113,25 +116,25 @@ class Moves:
         job = next((job for job in jobs if job.id == job_id), None)
         held: tuple[Worker, ...] = () if job is None else job.standing.assigned
         worker = status.get("worker", spec.get("worker"))
-        here = nodes_of(found for found in held if worker is None or found[:2] == (Role.WORKER, worker))
+        here = ",".join(nodes_of(found for found in held if worker is None or found[:2] == (Role.WORKER, worker)))
         began_s = moment_s(status.get("startedAt"))
-        return change_record(
-            meta.name if meta.namespace == self._namespace else f"{meta.namespace}/{meta.name}",
-            job_id,
+        facts = ChangeFacts(
+            id=meta.name if meta.namespace == self._namespace else f"{meta.namespace}/{meta.name}",
+            job_id=job_id,
             kind="migration",
             worker=worker,
-            **{"from": status.get("from") or spec.get("node") or here},
-            to=status.get("to") or spec.get("to") or "",
+            asked_from=status.get("from") or spec.get("node") or here,
+            asked_to=status.get("to") or spec.get("to") or "",
             phase=status.get("phase") or str(MigrationPhase.PENDING),
             reason=status.get("reason") or "Requested",
             message=status.get("message") or spec.get("reason") or "",
             requested=True,
-            requestedAt=moment(began_s or moment_s(meta.creation_timestamp)),
-            finishedAt=moment(moment_s(status.get("finishedAt"))),
-            warm=False,
-            downtimeSeconds=status.get("downtimeSeconds"),
+            requested_s=began_s or moment_s(meta.creation_timestamp),
+            finished_s=moment_s(status.get("finishedAt")),
+            downtime_s=status.get("downtimeSeconds"),
             step=status.get("committedStep"),
         )
+        return change_record(facts, moment=moment)
 
 
 def _part(raw: msgspec.Raw) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from sterna.engines.kubernetes.apiserver.objects import NodeObject, OwnerReference, Pod
 from sterna.engines.kubernetes.apiserver.port import NODES, PODS, Api, Missing, Refused
 from sterna.engines.kubernetes.console.finding import JOB_KINDS
-from sterna.engines.kubernetes.console.records import Record, gpus_of
 from sterna.engines.kubernetes.world.node_objects import DRAIN, node_of, request_of_pod, takes_room
+from sterna.engines.shared_records import node_record
+from sterna.lifecycle.job_record import Record
 from sterna.model.errors import InvalidRequest, NotFound
 from sterna.model.nodes import Node
-from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
+from sterna.model.resources import NOTHING, Resources
 
 _KINDS = frozenset(resource.kind for resource in JOB_KINDS)
 
@@ -53,20 +54,13 @@ class Room:
 
     def _record(self, found: NodeObject, used: Resources, workers: list[str]) -> Record:
         node = node_of(found)
-        return {
-            "name": node.id,
-            "ready": node.ready,
-            "schedulable": node.schedulable and not found.spec.unschedulable,
-            "virtual": False,
-            "accelerator": node.accelerator,
-            "cpuMilli": node.allocatable.cpu_milli,
-            "memoryBytes": node.allocatable.memory_bytes,
-            "gpus": node.allocatable.gpu_milli // WHOLE_GPU_MILLI,
-            "measured": None,  # monitors tell the operator, which writes none of it down
-            "used": {"cpuMilli": used.cpu_milli, "memoryBytes": used.memory_bytes, "gpus": gpus_of(used)},
-            "workers": sorted(workers),
-            "limits": "; ".join(filter(None, [_state(found), self.limits])),
-        }
+        return node_record(
+            node,
+            used=used,
+            workers=sorted(workers),
+            limits=[_state(found), self.limits],
+            schedulable=node.schedulable and not found.spec.unschedulable,
+        )  # nothing is measured: monitors tell the operator, which writes none of it down
 
 
 async def room_of(api: Api, *, namespace: str) -> Room:

@@ -24,11 +24,12 @@ from sterna.engines.kubernetes.console.happened import events_of
 from sterna.engines.kubernetes.console.moves import Moves
 from sterna.engines.kubernetes.console.news import News
 from sterna.engines.kubernetes.console.printed import PodLog, logs_of
-from sterna.engines.kubernetes.console.records import Record, full_record, job_record
+from sterna.engines.kubernetes.console.records import full_record, job_record
 from sterna.engines.kubernetes.console.room import Room, room_of, set_drained
 from sterna.engines.kubernetes.console.sizes import operations, resized
 from sterna.engines.kubernetes.console.submitting import Submitting
 from sterna.engines.kubernetes.process.settings import NAMESPACE
+from sterna.lifecycle.job_record import Record
 from sterna.model.errors import Conflict, InvalidRequest, NotFound
 from sterna.model.phases import Phase
 
@@ -100,7 +101,7 @@ class ClusterScheduler:
             self.events(job.id),
         )
         seen = [job.seen(pod) for pod in pods]
-        answer = explanation(job, seen, room, nobody=nobody, now_s=self._now())
+        answer = explanation(job, seen, room, nobody=nobody)
         return {**answer, "history": history[-_HISTORY_SHOWN:]}
 
     async def scale(self, job_id: str, *, minimum: int | None, maximum: int | None, workers: int | None) -> Record:

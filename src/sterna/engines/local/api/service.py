@@ -17,13 +17,11 @@ from pathlib import Path
 from sterna.engines.local.api.explanation import explanation
 from sterna.engines.local.api.log_reader import LogFile
 from sterna.engines.local.api.records import (
-    Record,
     change_record,
     event_record,
     full_record,
     job_record,
     limits_text,
-    node_record,
 )
 from sterna.engines.local.migrations import asked_moves
 from sterna.engines.local.migrations.local_door import LocalHousehold
@@ -38,8 +36,10 @@ from sterna.engines.local.store.rows import ChangeKind, JobRow, Stage
 from sterna.engines.local.world.job_value import holding, spec_of
 from sterna.engines.local.world.node_index import measured_by_node, room_taken, workers_by_node
 from sterna.engines.pacing import Happening
+from sterna.engines.shared_records import node_record
 from sterna.lifecycle import counters
 from sterna.lifecycle.growth import judge_of
+from sterna.lifecycle.job_record import Record
 from sterna.lifecycle.rule_names import names_in, rebalancers, settings_in
 from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
@@ -221,13 +221,15 @@ class LocalScheduler:
         used, workers = room_taken(self._book), workers_by_node(self._book)
         measured = measured_by_node(self._book)
         limits = limits_text(self._life.limits)
+        offered = self._life.roster.offered
         return [
             node_record(
                 node,
-                self._life.roster.offered[node.id],
                 used=used.get(node.id, NOTHING),
                 workers=workers.get(node.id, []),
-                limits=limits,
+                limits=[offered[node.id].limits, limits],
+                schedulable=node.schedulable,
+                virtual=offered[node.id].virtual,
                 measured=measured.get(node.id),
             )
             for node in self._life.roster.cluster.nodes
