@@ -78,6 +78,18 @@ def stopped(job: Served, now_s: float) -> dict[str, Any]:
     return {"waiting_since_s": now_s, "started_s": None, "last_ran_s": now_s - started_s}
 
 
+class CostOfStart(Protocol):
+    """How far a job has come, as an engine keeps it."""
+
+    @property
+    def restart_s(self) -> float | None: ...
+
+
+def restart_s(progress: CostOfStart | None) -> float:
+    """What a start costs before progress is made, as far as this job ever showed it."""
+    return 0.0 if progress is None else progress.restart_s or 0.0
+
+
 def settled(state: Counted, spec: JobSpec, now_s: float) -> dict[str, Any]:
     """The counters, brought to now."""
     elapsed_s = max(0.0, now_s - state.as_of_s) if state.assigned else 0.0

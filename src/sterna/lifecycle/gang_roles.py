@@ -7,12 +7,24 @@ from sterna.model.workload import Contract, Workload
 
 TAKES_PART = (Role.MASTER, Role.CHIEF, Role.WORKER)  # in the collective, and in this order: rank 0 is the leader's
 
+_STARTS_FIRST = (Role.PS, Role.MASTER, Role.CHIEF, Role.LAUNCHER, Role.WORKER, Role.EVALUATOR)
+
 Place = tuple[Role, int]  # role and ordinal
 
 
 def size_of(workers: Iterable[Worker]) -> int:
     """How many elastic workers are among these."""
     return sum(worker.role is Role.WORKER for worker in workers)
+
+
+def seat_order(worker: Worker) -> tuple[bool, Worker]:
+    """As seats are listed wherever a job's workers are gathered: fixed roles first, then by ordinal."""
+    return worker.role is Role.WORKER, worker
+
+
+def start_order(worker: Worker) -> tuple[int, int]:
+    """As workers are started: first those that the others look for."""
+    return _STARTS_FIRST.index(worker.role), worker.ordinal
 
 
 def carriers(workload: Workload, workers: Iterable[Worker]) -> frozenset[Place]:

@@ -39,7 +39,10 @@ def test_two_jobs_share_what_one_had_alone_and_none_loses_a_step():
             await engine.submit(toy("b", steps=100_000, workers=(2, 2)))
             await engine.until_workers("b", 2)
             assert (await engine.job("a"))["workers"]["current"] == 2
-            await engine.until_event("Resized", "default/a")  # if b went earlier, the two changes would count as none
+            # If b went earlier, the two changes would count as none.
+            await engine.until_event(
+                "ScaledDown", "default/a"
+            )  # if b went earlier, the two changes would count as none
             await engine.scheduler.delete("default/b")
             job = await engine.until_phase("a", "Succeeded")
             assert job["stepsLost"] == 0

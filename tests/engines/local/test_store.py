@@ -12,7 +12,6 @@ from sterna.engines.local.store import schema
 from sterna.engines.local.store.database import Store
 from sterna.engines.local.store.row_codec import from_text, to_text
 from sterna.engines.local.store.rows import (
-    ChangeKind,
     ChangeRow,
     EventRow,
     Exit,
@@ -25,6 +24,7 @@ from sterna.engines.local.store.rows import (
     WorkerRow,
     WorkerState,
 )
+from sterna.lifecycle.changes import ChangeKind
 from sterna.model.conditions import ConditionType, Status, said
 from sterna.model.errors import EngineUnavailable, InvalidRequest
 from sterna.model.ids import DeviceId, JobId, NodeId

@@ -7,10 +7,10 @@ open change does. Pure but for `begun`, which reads what is known.
 
 from collections.abc import Mapping
 
-from sterna.engines.kubernetes.reconcile import changes
 from sterna.engines.kubernetes.status.standing import Change
 from sterna.engines.kubernetes.world.job_index import status_of
 from sterna.engines.kubernetes.world.world import World
+from sterna.lifecycle.changes import ChangeKind
 from sterna.model.ids import JobId
 from sterna.model.layout import Layout
 from sterna.model.phases import Phase
@@ -34,7 +34,7 @@ def begun(world: World) -> dict[JobId, Change]:
         change = None if standing is None else standing.change
         if standing is None or change is None or standing.rejections:
             continue
-        if change.kind == changes.MIGRATION and change.after and not change.migration:
+        if change.kind == ChangeKind.MIGRATION and change.after and not change.migration:
             found[job_id] = change
     return found
 

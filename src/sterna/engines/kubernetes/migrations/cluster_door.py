@@ -21,12 +21,12 @@ from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.migrations.migration_status import key_of, phase_of
 from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.progress.report_intake import Reporting
-from sterna.engines.kubernetes.reconcile.changes import MIGRATION
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.standing import Change, Past, Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.node_objects import takes_room
 from sterna.engines.kubernetes.world.world import World
+from sterna.lifecycle.changes import ChangeKind
 from sterna.lifecycle.gang_roles import Place
 from sterna.model.errors import EngineUnavailable, InvalidRequest
 from sterna.model.ids import NodeId
@@ -241,7 +241,7 @@ def _is_about(found: MigrationObject, job: KnownJob, place: Place) -> bool:
 
 
 def _has_moved(change: Change | Past, place: Place) -> bool:
-    if change.kind != MIGRATION:
+    if change.kind != ChangeKind.MIGRATION:
         return False
     before = {worker.node for worker in change.before if worker[:2] == place}
     after = {worker.node for worker in change.after if worker[:2] == place}

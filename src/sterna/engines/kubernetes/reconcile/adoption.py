@@ -12,7 +12,7 @@ from sterna.engines.kubernetes.reconcile.observed_pods import Seen, seen_of
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Seat, Standing
-from sterna.lifecycle.gang_roles import fixed_places, size_of
+from sterna.lifecycle.gang_roles import fixed_places, seat_order, size_of
 from sterna.model.conditions import ConditionType, ended, is_true
 from sterna.model.jobs import Role
 from sterna.model.phases import Phase
@@ -55,7 +55,7 @@ def _rebuilt(view: JobView, workload: Workload, fresh: Standing, now_s: float) -
     incarnation = max((seen.incarnation for seen in live), default=0)
     gang = [seen for seen in live if seen.incarnation == incarnation]
     seats = tuple(Seat(seen.worker, seen.slot) for seen in gang if seen.worker is not None)
-    seats = tuple(sorted(seats, key=lambda seat: (seat.worker.role is Role.WORKER, seat.worker)))
+    seats = tuple(sorted(seats, key=lambda seat: seat_order(seat.worker)))
     fixed = {seat.worker[:2] for seat in seats if seat.worker.role is not Role.WORKER}
     size = size_of(seat.worker for seat in seats)
     if fixed != fixed_places(workload) or not workload.workers_min <= size <= workload.workers_max:

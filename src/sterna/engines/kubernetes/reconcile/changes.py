@@ -1,6 +1,7 @@
-"""Changes of a job as its history shows them: opened by a decision or a loss, closed once training goes on. Pure.
+"""The change in a job's standing: opened by a decision or a loss, closed once its pods show that it trains again. Pure.
 
-They follow what happens and never cause it. A job has one at a time; what comes on top of it goes on with it.
+Which kind it is, what is counted and how it is told are every engine's rules (`lifecycle/changes.py`). A change follows
+what happens and never causes it.
 """
 
 from dataclasses import replace
@@ -9,23 +10,16 @@ from typing import Any
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Change, Past, Progress, Standing
-from sterna.lifecycle.gang_roles import first_rank, leader_of, size_of
-from sterna.model.jobs import Disruption, Worker
+from sterna.lifecycle.changes import ChangeKind, counted, disruptions_with, kind_going_on, kind_of
+from sterna.lifecycle.gang_roles import first_rank, leader_of
+from sterna.model.jobs import Worker
 from sterna.model.phases import Phase, Trigger, after
 from sterna.model.workload import Contract
 
-RESIZE, MIGRATION, PREEMPTION, RESTART = "resize", "migration", "preemption", "restart"
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 _HISTORY_KEPT = 20
-_DISRUPTIONS_KEPT = 32
 
 Workers = tuple[Worker, ...]
-
-
-def kind_of(before: Workers, after_: Workers) -> str:
-    if not after_:
-        return PREEMPTION
-    return MIGRATION if size_of(before) == size_of(after_) else RESIZE
 
 
 def opened(
@@ -34,7 +28,7 @@ def opened(
     """With a change from `before` to `to` open, or the open one going on to `to`."""
     if (change := standing.change) is not None:
         first = change.before or before
-        kind = change.kind if change.kind == RESTART and to else kind_of(first, to)
+        kind = kind_going_on(change.kind, first, to)
         change = change._replace(before=first, after=to, kind=kind, migration=migration or change.migration)
         return replace(standing, change=change)
     if not before:
@@ -47,11 +41,11 @@ def opened(
 def restart_opened(standing: Standing, *, why: str, message: str, now_s: float) -> Standing:
     """Something ended or was lost that should not have."""
     if standing.change is not None:
-        if standing.change.kind == RESTART:
+        if standing.change.kind == ChangeKind.RESTART:
             return standing
         standing = closed(standing, FAILED, now_s=now_s, message=message)
     held = standing.assigned
-    return replace(standing, change=Change(RESTART, why, message, held, held, began_s=now_s))
+    return replace(standing, change=Change(ChangeKind.RESTART, why, message, held, held, began_s=now_s))
 
 
 def closed(
@@ -76,13 +70,10 @@ def closed(
     )
     values: dict[str, Any] = {"change": None, "history": (*standing.history, past)[-_HISTORY_KEPT:]}
     if result == SUCCEEDED:
-        values["resizes"] = standing.resizes + (change.kind == RESIZE)
-        values["migrations"] = standing.migrations + (change.kind == MIGRATION)
+        values |= counted(standing, change.kind)
+        values["disruptions"] = disruptions_with(standing.disruptions, change.kind, now_s, downtime_s)
         if downtime_s is not None:
             values["progress"] = (standing.progress or Progress())._replace(restart_s=downtime_s)
-        if change.kind != RESTART:
-            fresh = Disruption(now_s, change.kind, downtime_s or 0.0)
-            values["disruptions"] = (*standing.disruptions, fresh)[-_DISRUPTIONS_KEPT:]
     return replace(standing, **values)
 
 
@@ -97,9 +88,9 @@ def followed(look: Look, now_s: float) -> Standing:
         standing = standing if change is standing.change else replace(standing, change=change)
     gone = all(seen.over or look.is_out_of_reach(seen) for seen in look.strays)
     if not standing.seats:
-        nothing_follows = change.kind == PREEMPTION and standing.phase is not Phase.RESIZING
+        nothing_follows = change.kind == ChangeKind.PREEMPTION and standing.phase is not Phase.RESIZING
         return closed(standing, SUCCEEDED, now_s=now_s) if nothing_follows and gone else standing
-    arrived = set(standing.assigned) == set(change.after) or change.kind == RESTART
+    arrived = set(standing.assigned) == set(change.after) or change.kind == ChangeKind.RESTART
     if not gone or not arrived or not look.all_run:
         return standing
     return _settled(closed(standing, SUCCEEDED, now_s=now_s, downtime_s=_downtime_s(look, change)))
@@ -140,6 +131,6 @@ def _downtime_s(look: Look, change: Change) -> float | None:
                 return None
             return max(0.0, started_s - change.stopped_s)
         case Contract.PARAMETER_SERVER:
-            return 0.0 if change.kind != RESTART else None  # those that stay never notice
+            return 0.0 if change.kind != ChangeKind.RESTART else None  # those that stay never notice
         case _:
             return None

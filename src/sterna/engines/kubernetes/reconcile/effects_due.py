@@ -34,13 +34,10 @@ from sterna.engines.kubernetes.reconcile.job_view import Options
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, place_of
 from sterna.engines.kubernetes.reconcile.pod_ends import is_spent
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
-from sterna.engines.kubernetes.status.standing import Seat
-from sterna.lifecycle.gang_roles import Place, is_whole
+from sterna.lifecycle.gang_roles import Place, is_whole, start_order
 from sterna.model.jobs import Role
 from sterna.model.phases import Phase
 from sterna.model.workload import CleanUp, Contract, Workload
-
-_STARTS_FIRST = (Role.PS, Role.MASTER, Role.CHIEF, Role.LAUNCHER, Role.WORKER, Role.EVALUATOR)
 
 
 def effects_due(look: Look, now_s: float, options: Options) -> tuple[Effect, ...]:
@@ -157,7 +154,7 @@ def _arrivals(look: Look, now_s: float, options: Options, hosts: dict[str, str])
         return
     names = {seen.name for seen in look.pods}
     members = members_of(workload, standing, options)
-    for seat in sorted(standing.seats, key=_start_order):
+    for seat in sorted(standing.seats, key=lambda seat: start_order(seat.worker)):
         place = seat.worker[:2]
         name = worker_name(workload, *place)
         if name in names or place in look.done or not _may_begin(look, place):
@@ -179,7 +176,3 @@ def _may_begin(look: Look, place: Place) -> bool:
         return True
     workers = [other for other in look.seats if other[0] is Role.WORKER and other not in look.done]
     return all(other in look.current and look.current[other].ready for other in workers)
-
-
-def _start_order(seat: Seat) -> tuple[int, int]:
-    return (_STARTS_FIRST.index(seat.worker.role), seat.worker.ordinal)

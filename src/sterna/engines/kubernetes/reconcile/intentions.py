@@ -10,13 +10,15 @@ from typing import Any
 from sterna.engines.kubernetes.reconcile import changes
 from sterna.engines.kubernetes.reconcile.job_seats import seats_for
 from sterna.engines.kubernetes.reconcile.job_view import JobView
-from sterna.engines.kubernetes.reconcile.lost_seats import restart_s, without_lost_seats
+from sterna.engines.kubernetes.reconcile.lost_seats import without_lost_seats
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.lifecycle import counters
+from sterna.lifecycle import counters, transitions
+from sterna.lifecycle.changes import kind_given_up
+from sterna.lifecycle.counters import restart_s
 from sterna.lifecycle.gang_roles import carriers
 from sterna.model.errors import InvariantBroken
 from sterna.model.jobs import JobSpec, Worker
-from sterna.model.phases import Phase, Trigger, after
+from sterna.model.phases import Phase
 from sterna.model.plan import Grow, Shrink
 from sterna.model.why import Because
 from sterna.model.workload import Workload
@@ -79,13 +81,13 @@ def given_up(view: JobView, because: Because, now_s: float) -> Standing:
         return changes.opened(
             standing, before=(), to=standing.assigned, why=change.why, message=change.message, now_s=now_s
         )
-    if change is not None and change.kind != changes.RESTART:
-        change = change._replace(kind=changes.PREEMPTION, after=())
+    if change is not None and (kind := kind_given_up(change.kind)) is not None:
+        change = change._replace(kind=kind, after=())
     elif change is not None:
         standing = changes.closed(standing, changes.FAILED, now_s=now_s, message=because.sentence)
         change = None
-    phase = after(standing.phase, Trigger.PREEMPTED)
-    return replace(standing, **_reason(because), phase=phase, seat_s=None, change=change)
+    values = transitions.given_up(standing, because)
+    return replace(standing, **values, numbers=tuple(because.numbers), change=change)
 
 
 def explained(view: JobView, because: Because) -> Standing:
@@ -106,7 +108,9 @@ def _holding(
     before = standing.assigned
     anew = not before or _loses_carrier(workload, before, workers)
     told = _reason(because)
-    values = counters.holding(standing, spec, workers, now_s, restart_s=restart_s(standing), comes_back=bool(next_))
+    values = counters.holding(
+        standing, spec, workers, now_s, restart_s=restart_s(standing.progress), comes_back=bool(next_)
+    )
     standing = changes.opened(
         standing,
         before=before,
@@ -123,7 +127,7 @@ def _holding(
         **values,
         **told,
         seats=seats_for(standing, workers, uid=view.uid, now_s=now_s),
-        phase=_phase_after(standing.phase, before=before, now=workers, next_=next_),
+        phase=transitions.phase_decided(standing.phase, before=before, now=workers, next_=next_),
     )
 
 
@@ -131,16 +135,6 @@ def _loses_carrier(workload: Workload, before: Workers, now: Workers) -> bool:
     """Does somebody go, or move, without whom the others cannot train on?"""
     needed = carriers(workload, before)
     return any(worker[:2] in needed and worker not in now for worker in before)
-
-
-def _phase_after(phase: Phase, *, before: Workers, now: Workers, next_: Workers) -> Phase:
-    if not next_:
-        return after(phase, Trigger.PREEMPTED) if phase is not Phase.WAITING else phase
-    if phase is Phase.WAITING:
-        return after(phase, Trigger.STARTED) if now else phase
-    if not before and phase is Phase.RESIZING:
-        return phase
-    return after(phase, Trigger.RESIZED)
 
 
 def _reason(because: Because) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, invali
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.status_patch import refused_patch, shown_reason, status_patch
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.lost_seats import loss_in_words
 from sterna.lifecycle.outcome import Finish, deadline_s
 from sterna.model.phases import Phase
 from sterna.model.workload import Workload
@@ -153,8 +154,7 @@ class _Turn:
         before = self.standing
         self.standing = seats_left(self.look, self.now_s)
         if self.standing is not before:
-            kept = len(self.standing.seats)
-            message = f"{self.standing.message}; {kept} of {len(before.seats)} places are left"
+            message = loss_in_words(self.standing.message, kept=len(self.standing.seats), held=len(before.seats))
             self.events.append(JobEvent(Reason.WORKERS_LOST, message, warning=True))
             self.happenings.append(Happening.WORKERS_GONE)
 

@@ -1,52 +1,32 @@
 """Turns in a job's life that nobody decided: it ends, starts again, is suspended or resumed by its owner. Pure."""
 
 from dataclasses import replace
-from typing import Any
 
 from sterna.engines.kubernetes.reconcile import changes
 from sterna.engines.kubernetes.reconcile.pod_ends import Restart
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Past, Standing
-from sterna.lifecycle import counters
-from sterna.lifecycle.gang_roles import size_of
+from sterna.lifecycle import transitions
+from sterna.lifecycle.changes import ENDED_FIRST, Cost, event_reason, in_words
 from sterna.lifecycle.growth import growth_in_words, is_news
 from sterna.lifecycle.outcome import Finish
-from sterna.model.jobs import JobSpec, Worker
-from sterna.model.phases import Phase, Trigger, after
+from sterna.model.jobs import JobSpec
+from sterna.model.phases import Phase
 
 
 def finished(look: Look, found: Finish, now_s: float) -> Standing:
     """The job is over, and holds nothing."""
-    standing, spec = look.standing, _spec(look)
-    standing = changes.closed(standing, changes.FAILED, now_s=now_s, message="the job ended first")
-    return replace(
-        standing,
-        **counters.settled(standing, spec, now_s),
-        phase=found.phase,
-        reason=found.reason,
-        message=found.message,
-        numbers=(),
-        seats=(),
-        waiting_since_s=None,
-        started_s=None,
-        seat_s=None,
-        retry_s=None,
-        finished_s=now_s,
-    )
+    standing = changes.closed(look.standing, changes.FAILED, now_s=now_s, message=ENDED_FIRST)
+    return replace(standing, **transitions.finished(standing, _spec(look), found, now_s), numbers=(), seats=())
 
 
 def restarted(look: Look, found: Restart, now_s: float) -> Standing:
     """Pods come back: those that ended, or the whole gang in the same places."""
     standing = changes.restart_opened(look.standing, why=found.reason, message=found.message, now_s=now_s)
-    values: dict[str, Any] = {"restarts": standing.restarts + 1}
+    values = transitions.tried_again(standing, found.counted, now_s, whole=found.whole)
     if found.whole:
         values |= {"incarnation": standing.incarnation + 1, "done": ()}
-        if standing.phase is Phase.RUNNING:
-            values["phase"] = after(standing.phase, Trigger.RESIZED)
-    if found.counted is not None:
-        failures, after_s = found.counted
-        values |= {"failures": failures, "failed_s": now_s, "retry_s": now_s + after_s}
     return replace(standing, **values)
 
 
@@ -54,22 +34,11 @@ def with_suspension(look: Look, now_s: float) -> Standing:
     """What the owner wants: a job that is suspended holds nothing and asks for nothing."""
     standing, wanted = look.standing, look.workload.run_policy.suspend
     if wanted and standing.phase is not Phase.SUSPENDED:
-        message = "its owner suspended it"
-        standing = changes.closed(standing, changes.FAILED, now_s=now_s, message=message)
-        return replace(
-            standing,
-            **counters.suspended(standing, _spec(look), now_s),
-            phase=after(standing.phase, Trigger.SUSPENDED),
-            reason="Suspended",
-            message=message,
-            numbers=(),
-            seats=(),
-            retry_s=None,
-            change=None,
-        )
+        standing = changes.closed(standing, changes.FAILED, now_s=now_s, message=transitions.BY_OWNER)
+        values = transitions.suspended(standing, _spec(look), now_s)
+        return replace(standing, **values, numbers=(), seats=())
     if not wanted and standing.phase is Phase.SUSPENDED:
-        phase = after(standing.phase, Trigger.RESUMED)
-        return replace(standing, phase=phase, reason="", message="", waiting_since_s=now_s, as_of_s=now_s)
+        return replace(standing, **transitions.resumed(standing, now_s))
     return standing
 
 
@@ -88,25 +57,9 @@ def told_of_growth(before: Standing, now: Standing) -> tuple[JobEvent, ...]:
 
 
 def _told(past: Past) -> JobEvent:
-    cost = [f"training stood still for {past.downtime_s:.1f} s"] if past.downtime_s is not None else []
-    if past.committed_step is not None:
-        cost.append(f"committed at step {past.committed_step}")
-    why = f": {past.message}" + (f" ({', '.join(cost)})" if cost else "")
-    before, now = size_of(past.before), size_of(past.after)
-    match past.kind:
-        case changes.RESIZE:
-            reason = Reason.SCALED_UP if now > before else Reason.SCALED_DOWN
-            return JobEvent(reason, f"from {before} to {now} workers{why}")
-        case changes.MIGRATION:
-            return JobEvent(Reason.MIGRATED, f"from {_nodes(past.before)} to {_nodes(past.after)}{why}")
-        case changes.PREEMPTION:
-            return JobEvent(Reason.PREEMPTED, f"let go of {before} workers{why}")
-        case _:
-            return JobEvent(Reason.RESTARTED, f"{now} workers run again{why}")
-
-
-def _nodes(workers: tuple[Worker, ...]) -> str:
-    return ", ".join(sorted({worker.node for worker in workers})) or "nowhere"
+    cost = Cost(downtime_s=past.downtime_s, committed_step=past.committed_step)
+    told = in_words(past.kind, past.before, past.after, past.message, cost)
+    return JobEvent(event_reason(past.kind, past.before, past.after), told)
 
 
 def _spec(look: Look) -> JobSpec:

@@ -7,19 +7,19 @@ Those that users of these kinds know (Created, Running, Restarting, Suspended, S
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sterna.engines.kubernetes.reconcile import changes
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Kinded, Reason, invalid_spec, of_kind
 from sterna.engines.kubernetes.status.standing import Standing
+from sterna.lifecycle.changes import ChangeKind
 from sterna.lifecycle.gang_roles import leader_of, size_of
 from sterna.model.conditions import OURS, Conditions, ConditionType, Status, ended, is_true, said, with_condition
 from sterna.model.jobs import Role, Worker
 from sterna.model.phases import Phase
 
 _FOR_CHANGES = {
-    ConditionType.RESIZING: changes.RESIZE,
-    ConditionType.MIGRATING: changes.MIGRATION,
+    ConditionType.RESIZING: ChangeKind.RESIZE,
+    ConditionType.MIGRATING: ChangeKind.MIGRATION,
 }
 _MESSAGE_MAX = 1024
 
@@ -87,7 +87,7 @@ def _known(look: Look, conditions: Conditions) -> Iterator[News]:
     if is_true(conditions, ConditionType.SUSPENDED):
         yield News(ConditionType.SUSPENDED, False, of_kind(kind, Kinded.RESUMED), f"{name} is resumed.")
     change = standing.change
-    if change is not None and change.kind == changes.RESTART:
+    if change is not None and change.kind == ChangeKind.RESTART:
         message = f"{name} is restarting because {change.message}."
         yield News(ConditionType.RESTARTING, True, of_kind(kind, Kinded.RESTARTING), message)
     elif standing.seats and _trains(look):
@@ -152,7 +152,7 @@ def _lost_everything(standing: Standing) -> bool:
     if standing.seats or standing.phase is not Phase.WAITING:
         return False
     latest = standing.change or (standing.history[-1] if standing.history else None)
-    return latest is not None and latest.kind == changes.PREEMPTION
+    return latest is not None and latest.kind == ChangeKind.PREEMPTION
 
 
 def _where(workers: tuple[Worker, ...]) -> str:

@@ -46,7 +46,7 @@ class Reported(NamedTuple):
 class Change(NamedTuple):
     """A resize, move, preemption or restart that is under way: from the decision until training goes on."""
 
-    kind: str  # resize, migration, preemption, restart
+    kind: str  # a `ChangeKind`, or what a newer operator calls it
     why: str
     message: str
     before: tuple[Worker, ...]

@@ -10,7 +10,6 @@ from typing import Any
 from sterna.engines.contracts.naming import labels_of
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.apiserver.timestamps import second_text
-from sterna.engines.kubernetes.reconcile import changes
 from sterna.engines.kubernetes.reconcile.job_view import JobView, ReplicaCount
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, Trouble
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
@@ -18,6 +17,7 @@ from sterna.engines.kubernetes.status.job_events import invalid_spec
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.standing_codec import DECIDED, KEYS, TOLD, standing_text
 from sterna.engines.kubernetes.status.status_reading import conditions_text
+from sterna.lifecycle.changes import ChangeKind
 from sterna.lifecycle.gang_roles import size_of
 from sterna.model.conditions import Conditions, ended
 from sterna.model.jobs import Role
@@ -28,7 +28,11 @@ from sterna.model.workload import CleanUp, RoleTemplate, Workload
 _DISPLAY = frozenset({"state", "workers", "gpus", "nodes", DECIDED})
 _SCHEDULING = KEYS | _DISPLAY  # what else stands there is a newer operator's
 _NODES_SHOWN = 5
-_STATES = {changes.RESIZE: "Resizing", changes.MIGRATION: "Migrating", changes.RESTART: "Restarting"}
+_STATES: Mapping[str, str] = {
+    ChangeKind.RESIZE: "Resizing",
+    ChangeKind.MIGRATION: "Migrating",
+    ChangeKind.RESTART: "Restarting",
+}
 
 
 def status_patch(look: Look, conditions: Conditions, *, epoch: int) -> Body | None:

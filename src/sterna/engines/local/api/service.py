@@ -32,19 +32,20 @@ from sterna.engines.local.progress.embedded_monitor import needs_monitor, requir
 from sterna.engines.local.reconcile import changes
 from sterna.engines.local.reconcile.lost_seats import lose_node
 from sterna.engines.local.store.job_book import LocalJob
-from sterna.engines.local.store.rows import ChangeKind, JobRow, Stage
+from sterna.engines.local.store.rows import JobRow, Stage
 from sterna.engines.local.world.job_value import holding, spec_of
 from sterna.engines.local.world.node_index import measured_by_node, room_taken, workers_by_node
 from sterna.engines.pacing import Happening
 from sterna.engines.shared_records import node_record
-from sterna.lifecycle import counters
+from sterna.lifecycle import transitions
+from sterna.lifecycle.changes import ChangeKind
 from sterna.lifecycle.growth import judge_of
 from sterna.lifecycle.job_record import Record
 from sterna.lifecycle.rule_names import names_in, rebalancers, settings_in
 from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
 from sterna.model.ids import JobId, NodeId
-from sterna.model.phases import Phase, Trigger, after
+from sterna.model.phases import Phase
 from sterna.model.resources import NOTHING
 from sterna.model.workload import Contract
 
@@ -148,9 +149,8 @@ class LocalScheduler:
     async def suspend(self, job_id: str) -> Record:
         job = self._unfinished(job_id)
         if not job.row.suspended:
-            values = counters.suspended(job.row, job.spec, self._book.timeline.now())
-            phase = after(job.row.phase, Trigger.SUSPENDED)
-            self._book.set_job(job, **values, assigned=(), suspended=True, phase=phase, warm=False)
+            values = transitions.suspended(job.row, job.spec, self._book.timeline.now())
+            self._book.set_job(job, **values, assigned=(), suspended=True, warm=False)
             self._close_change(job, "the job was suspended")
             self._say_suspended(job)
             self._book.commit("suspend")
@@ -162,8 +162,7 @@ class LocalScheduler:
         job = self._unfinished(job_id)
         if job.row.suspended:
             now_s = self._book.timeline.now()
-            phase = after(job.row.phase, Trigger.RESUMED)
-            self._book.set_job(job, suspended=False, phase=phase, waiting_since_s=now_s, reason="", message="")
+            self._book.set_job(job, **transitions.resumed(job.row, now_s), suspended=False)
             message = "its owner resumed it"
             self._book.condition(job, ConditionType.SUSPENDED, true=False, reason="Resumed", message=message)
             self._book.event("Resumed", message, job=job.row.id)

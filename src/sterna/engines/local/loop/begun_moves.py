@@ -6,7 +6,8 @@ where it was to go. The job's open change does.
 """
 
 from sterna.engines.local.store.job_book import Book
-from sterna.engines.local.store.rows import ChangeKind, ChangeRow
+from sterna.engines.local.store.rows import ChangeRow
+from sterna.lifecycle.changes import ChangeKind
 from sterna.model.layout import Layout
 from sterna.model.phases import Phase
 from sterna.model.snapshot import Snapshot

@@ -8,15 +8,16 @@ one, and the job is shown as holding the new places while the old ones are leavi
 from collections.abc import Callable, Sequence
 
 from sterna.engines.local.reconcile import changes
+from sterna.engines.local.reconcile.intentions import give_up
 from sterna.engines.local.store.job_book import Book, LocalJob
-from sterna.engines.local.store.rows import ChangeKind
 from sterna.engines.local.world.job_value import holding, value_of
 from sterna.engines.local.world.node_index import Roster, devices_taken, guests_of, measured_by_node, room_taken
+from sterna.lifecycle.transitions import phase_decided
 from sterna.model.conditions import ConditionType
 from sterna.model.considering import ConsideredMove
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, Worker
-from sterna.model.phases import Phase, Trigger, after
+from sterna.model.phases import Phase
 from sterna.model.plan import Action, Decision, Grow, Held, Outcome, Shrink
 from sterna.model.resources import NOTHING
 from sterna.model.snapshot import Snapshot
@@ -73,7 +74,7 @@ class LocalEngine:
         for job_id in list(self._values):
             job = self._book.jobs[job_id]
             if job.row.phase is Phase.RESIZING and not job.row.assigned and not decision.layout.workers_of(job_id):
-                self._gave_up(job, decision.because_of(job_id))
+                give_up(self._book, job, decision.because_of(job_id))
         self._book.commit("remember")
 
     def _note(self, job_id: JobId) -> None:
@@ -175,7 +176,7 @@ class LocalEngine:
         by = self._proposal_for(row.id, next_)
         changes.begin(self._book, job, before=before, to=next_, because=because, warm=warm, by=by)
         values = holding(row, job.spec, workers, now_s, comes_back=bool(next_))
-        values["phase"] = _phase_after(row.phase, before=before, now=workers, next_=next_)
+        values["phase"] = phase_decided(row.phase, before=before, now=workers, next_=next_)
         self._book.set_job(job, **values, warm=warm, reason=str(because.why), message=because.sentence)
         if not next_:
             self._book.condition(
@@ -217,28 +218,3 @@ class LocalEngine:
         if not self._roster.real_gpus:
             return True
         return devices_taken(self._book).isdisjoint((w.node, device) for w in workers for device in w.devices)
-
-    def _gave_up(self, job: LocalJob, because: Because) -> None:
-        """It was to come back in another size or place, and now it is not."""
-        self._book.set_job(
-            job,
-            phase=after(job.row.phase, Trigger.PREEMPTED),
-            seat_s=None,
-            reason=str(because.why),
-            message=because.sentence,
-        )
-        change = self._book.changes.get(job.row.change) if job.row.change is not None else None
-        if change is not None and change.kind is not ChangeKind.RESTART:
-            changes.turn_into_preemption(self._book, change)
-
-
-def _phase_after(
-    phase: Phase, *, before: tuple[Worker, ...], now: tuple[Worker, ...], next_: tuple[Worker, ...]
-) -> Phase:
-    if not next_:
-        return after(phase, Trigger.PREEMPTED) if phase is not Phase.WAITING else phase
-    if phase is Phase.WAITING:
-        return after(phase, Trigger.STARTED) if now else phase
-    if not before and phase is Phase.RESIZING:
-        return phase
-    return after(phase, Trigger.RESIZED)

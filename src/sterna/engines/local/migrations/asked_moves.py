@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from sterna.engines.local.loop import begun_moves
 from sterna.engines.local.store.job_book import Book, LocalJob
-from sterna.engines.local.store.rows import ChangeKind, ChangeRow, Stage
+from sterna.engines.local.store.rows import ChangeRow, Stage
 from sterna.engines.local.world.node_index import Roster, room_taken
+from sterna.lifecycle.changes import ChangeKind
 from sterna.model.errors import Conflict, InvalidRequest
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker

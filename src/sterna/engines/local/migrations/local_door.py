@@ -9,8 +9,9 @@ from sterna.engines.local.process.daemon import Life
 from sterna.engines.local.progress.evaluations import LOG_PATTERN
 from sterna.engines.local.progress.report_intake import is_on, job_of_pod, seat_name
 from sterna.engines.local.store.job_book import LocalJob
-from sterna.engines.local.store.rows import ChangeKind, ChangeRow, Stage, WorkerRow
+from sterna.engines.local.store.rows import ChangeRow, Stage, WorkerRow
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.changes import ChangeKind
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Role
 from sterna.model.resources import Resources

@@ -11,10 +11,11 @@ from sterna.engines.local.reconcile.gang import WARM_S
 from sterna.engines.local.reconcile.row_changes import Letters, five_letters
 from sterna.engines.local.store.database import Store
 from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
-from sterna.engines.local.store.rows import ChangeKind, JobRow, Stage, WorkerRow
+from sterna.engines.local.store.rows import JobRow, Stage, WorkerRow
 from sterna.engines.local.world.job_value import spec_of
 from sterna.engines.local.world.machine_nodes import NodeChoice, ThisMachine
 from sterna.journal.journal import Shapes
+from sterna.lifecycle.changes import ChangeKind
 from sterna.model.errors import SternaError
 from sterna.model.jobs import Disruption, Role
 from sterna.model.phases import Phase

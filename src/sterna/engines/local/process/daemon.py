@@ -201,9 +201,7 @@ class Life:
         states = {state.id: state for state in census.processes}
         for job in self.book.jobs.values():
             self._runner.adopt(job, states, held)
-            gone = [worker for worker in job.row.assigned if worker.node not in self.roster.offered]
-            if gone and not job.row.finished:
-                lost_seats.leave_places(self.book, job, f"node {gone[0].node} is not there any more", kill=False)
+            lost_seats.leave_all_but(self.book, job, self.roster.offered)
         self.book.commit("adopt")
         await self._remove_strangers(census)
 

@@ -1,7 +1,7 @@
-"""Changes of a job as people see them: what was asked or decided, how far it is, and what it cost.
+"""Rows of changes: opened by a decision or a loss, followed while processes come and go, closed with what they cost.
 
-Follows what happens (`follow`) and never causes it. A change is open from the decision until training goes on, or until
-everything is gone where nothing comes after it.
+Which kind a change is, what is counted and how it is told are every engine's rules (`lifecycle/changes.py`). A change
+follows what happens (`follow`) and never causes it.
 """
 
 import math
@@ -10,21 +10,24 @@ from dataclasses import replace
 
 from sterna.engines.local.reconcile.gang import Gang
 from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
-from sterna.engines.local.store.rows import ChangeKind, ChangeRow, Stage, WorkerRow
+from sterna.engines.local.store.rows import ChangeRow, Stage, WorkerRow
+from sterna.lifecycle.changes import (
+    ChangeKind,
+    Cost,
+    counted,
+    disruptions_with,
+    event_reason,
+    in_words,
+    kind_going_on,
+    kind_of,
+)
 from sterna.model.considering import ConsideredMove
-from sterna.model.jobs import Disruption, Role, Worker
+from sterna.model.jobs import Worker
 from sterna.model.phases import Phase, Trigger, after
 from sterna.model.why import Because
 from sterna.protocol import Phase as Said
 
-_DISRUPTIONS_KEPT = 32
 _ORDER = (Stage.PENDING, Stage.WARMING, Stage.NOTICED, Stage.COMMITTED, Stage.RESUMING)
-
-
-def kind_of(before: tuple[Worker, ...], after_: tuple[Worker, ...]) -> ChangeKind:
-    if not after_:
-        return ChangeKind.PREEMPTION
-    return ChangeKind.MIGRATION if _size(before) == _size(after_) else ChangeKind.RESIZE
 
 
 def begin(
@@ -43,7 +46,7 @@ def begin(
     open_change = book.changes.get(row.change) if row.change is not None else None
     if open_change is not None:
         first = open_change.before or before
-        kind = open_change.kind if open_change.kind is ChangeKind.RESTART else kind_of(first, to)
+        kind = kind_going_on(open_change.kind, first, to)
         book.set_change(replace(open_change, before=first, after=to, kind=kind, warm=warm, estimated_cost_s=estimate))
         return
     if not before:
@@ -67,11 +70,6 @@ def begin(
         step=row.progress.step if row.progress is not None else None,
     )
     book.set_job(job, change=change.id)
-
-
-def turn_into_preemption(book: Book, change: ChangeRow) -> None:
-    """What was to come after it does not come."""
-    book.set_change(replace(change, kind=ChangeKind.PREEMPTION, after=()))
 
 
 def begin_restart(book: Book, job: LocalJob, *, why: str, message: str) -> None:
@@ -123,27 +121,18 @@ def close(book: Book, job: LocalJob, stage: Stage, *, message: str | None = None
     values: dict[str, object] = {"change": None, "warm": False}
     if stage is Stage.SUCCEEDED:
         values["steps_lost"] = row.steps_lost + (done.steps_lost or 0)
-        values["resizes"] = row.resizes + (done.kind is ChangeKind.RESIZE)
-        values["migrations"] = row.migrations + (done.kind is ChangeKind.MIGRATION)
+        values |= counted(row, done.kind)
+        job.disruptions = disruptions_with(job.disruptions, done.kind, now_s, done.downtime_s)
         if done.downtime_s is not None and row.progress is not None:
             restart_s = max(0.0, done.downtime_s - (done.save_s or 0.0))
             values["progress"] = row.progress._replace(restart_s=restart_s)
-        if done.kind in (ChangeKind.RESIZE, ChangeKind.MIGRATION, ChangeKind.PREEMPTION):
-            fresh = Disruption(now_s, done.kind, done.downtime_s or 0.0)
-            job.disruptions = (*job.disruptions, fresh)[-_DISRUPTIONS_KEPT:]
     if row.phase is Phase.RESIZING and row.assigned:
         values["phase"] = after(row.phase, Trigger.SETTLED)
     book.set_job(job, **values)
     if stage is Stage.SUCCEEDED:
-        book.event(_EVENTS[done.kind], _summary(done), job=row.id, data=_numbers(done))
-
-
-_EVENTS = {
-    ChangeKind.RESIZE: "Resized",
-    ChangeKind.MIGRATION: "Migrated",
-    ChangeKind.PREEMPTION: "Preempted",
-    ChangeKind.RESTART: "Restarted",
-}
+        reason = event_reason(done.kind, done.before, done.after)
+        told = in_words(done.kind, done.before, done.after, done.message, _cost(done))
+        book.event(reason, told, job=row.id, data=_numbers(done))
 
 
 def _was_asked(change: ChangeRow, job: LocalJob, to: tuple[Worker, ...]) -> bool:
@@ -273,32 +262,13 @@ def _estimate_s(job: LocalJob, *, warm: bool) -> float | None:
     return None if begins_s is None else progress.save_s + begins_s
 
 
-def _size(workers: tuple[Worker, ...]) -> int:
-    return sum(worker.role is Role.WORKER for worker in workers)
-
-
-def _summary(change: ChangeRow) -> str:
-    match change.kind:
-        case ChangeKind.RESIZE:
-            what = f"from {_size(change.before)} to {_size(change.after)} workers"
-        case ChangeKind.MIGRATION:
-            what = f"from {_nodes(change.before)} to {_nodes(change.after)}"
-        case ChangeKind.PREEMPTION:
-            what = f"let go of {_size(change.before)} workers"
-        case _:
-            what = "started again"
-    cost = []
-    if change.downtime_s is not None:
-        cost.append(f"{'warm' if change.warm else 'cold'}, training stood still for {change.downtime_s:.2f} s")
-    if change.steps_lost is not None:
-        cost.append(f"{change.steps_lost} steps lost")
-    if change.benefit_s is not None:
-        cost.append(f"{change.by} expects to save {change.benefit_s:.1f} s")
-    return f"{what}: {change.message}" + (f" ({', '.join(cost)})" if cost else "")
-
-
-def _nodes(workers: tuple[Worker, ...]) -> str:
-    return ", ".join(sorted({worker.node for worker in workers}))
+def _cost(change: ChangeRow) -> Cost:
+    return Cost(
+        downtime_s=change.downtime_s,
+        steps_lost=change.steps_lost,
+        warm=change.warm,
+        expected=None if change.benefit_s is None else (change.by, change.benefit_s),
+    )
 
 
 def _numbers(change: ChangeRow) -> dict[str, object]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sterna.engines.local.store.rows import ExitKind, JobRow, WorkerRow, WorkerState
+from sterna.lifecycle.gang_roles import carriers
 from sterna.model.jobs import Role, Worker
 from sterna.model.workload import Contract, RestartPolicy, Workload
 from sterna.protocol import Order, Phase, Status
@@ -115,6 +116,13 @@ class Gang:
             return self.job.assigned
         trained = self.job.incarnation
         return tuple(process.row.place for process in self.processes if process.row.incarnation == trained)
+
+
+def carries_the_job(workload: Workload, row: WorkerRow) -> bool:
+    """Can the others not train on without this one?"""
+    if workload.contract is Contract.TORCHRUN:
+        return row.rank == 0  # it holds the store that all meet at, whatever its number among those of today
+    return bool(carriers(workload, [row.place]))
 
 
 def may_be_launched(gang: Gang, process: Process) -> bool:

@@ -1,47 +1,54 @@
-"""Places that jobs cannot stay in: a node that is lost with all that was on it, or is not offered any more."""
+"""Places that jobs cannot stay in: a node that is lost with all that was on it, or is not offered any more.
+
+Who trains on without them is every engine's rule (`lifecycle/lost_seats.py`).
+"""
+
+from collections.abc import Container
 
 from sterna.engines.local.reconcile import changes
+from sterna.engines.local.reconcile.gang import carries_the_job
 from sterna.engines.local.reconcile.row_changes import carry_out
 from sterna.engines.local.reconcile.row_moves import Notice
 from sterna.engines.local.store.job_book import Book, LocalJob
-from sterna.engines.local.world.job_value import holding
+from sterna.lifecycle.counters import restart_s
+from sterna.lifecycle.lost_seats import Loss, after_loss, loss_in_words, who_goes_on
 from sterna.model.ids import NodeId
-from sterna.model.jobs import Role
-from sterna.model.phases import Phase, Trigger, after
 
 
 def lose_node(book: Book, job: LocalJob, node: NodeId) -> bool:
-    """What was there is dead, as far as anybody is concerned. Says whether this job had anything there."""
+    """All processes there count as dead. Says whether this job had anything there."""
     message = f"node {node} is lost"
     here = [process.row for process in job.live if process.row.node == node]
     for row in here:
         carry_out(book, job, Notice(row.uid, message, urgent=True, grace_s=0.0))
-    if any(worker.node == node for worker in job.row.assigned):
-        changes.begin_restart(book, job, why="NodeLost", message=message)
-        _let_go(book, job, node, message)
-        return True
-    return bool(here)
-
-
-def leave_places(book: Book, job: LocalJob, message: str, *, kill: bool) -> None:
-    """The job cannot stay where it is: it holds nothing, and waits to be placed anew."""
-    row = job.row
-    values = holding(row, job.spec, (), book.timeline.now(), comes_back=False)
-    phase = after(row.phase, Trigger.PREEMPTED) if row.phase is not Phase.WAITING else row.phase
-    book.set_job(job, **values, phase=phase, warm=False, reason="PlacesLost", message=message)
-    if kill:
+    losses = [Loss(worker, "NodeLost", message) for worker in job.row.assigned if worker.node == node]
+    if not losses:
+        return bool(here)
+    _lose(book, job, losses)
+    if not job.row.assigned and job.spec.restarts_on_resize:  # a gang that has lost a member cannot even commit
         for process in job.live:
             carry_out(book, job, Notice(process.row.uid, message, urgent=True, grace_s=0.0))
+    return True
 
 
-def _let_go(book: Book, job: LocalJob, node: NodeId, message: str) -> None:
-    """Those elsewhere train on if they can; a gang that has lost a member cannot even commit."""
-    spec = job.spec
-    left = tuple(worker for worker in job.row.assigned if worker.node != node)
-    elastic = sum(worker.role is Role.WORKER for worker in left)
-    whole = len(left) - elastic == spec.fixed_count
-    if spec.restarts_on_resize or not whole or elastic < spec.workers_min:
-        leave_places(book, job, message, kill=spec.restarts_on_resize)
-    else:
-        values = holding(job.row, spec, left, book.timeline.now(), comes_back=False)
-        book.set_job(job, **values, message=message)
+def leave_all_but(book: Book, job: LocalJob, offered: Container[NodeId]) -> None:
+    """The job gives up its seats on nodes that are not offered any more; what runs there may save, and goes."""
+    if losses := [
+        Loss(worker, "NodeLost", f"node {worker.node} is not there any more")
+        for worker in job.row.assigned
+        if worker.node not in offered
+    ]:
+        _lose(book, job, losses)
+
+
+def _lose(book: Book, job: LocalJob, losses: list[Loss]) -> None:
+    row, spec, first = job.row, job.spec, losses[0]
+    needed = {p.row.place[:2] for p in job.live if carries_the_job(job.workload, p.row)}
+    kept = who_goes_on(spec, row.assigned, [loss.worker for loss in losses], needed=needed)
+    if not kept:
+        changes.begin_restart(book, job, why=first.reason, message=first.message)
+    now_s = book.timeline.now()
+    values = after_loss(job.row, spec, kept, losses, now_s, restart_s=restart_s(row.progress))
+    book.set_job(job, **values, assigned=kept, warm=row.warm and bool(kept))
+    message = loss_in_words(first.message, kept=len(kept), held=len(row.assigned))
+    book.event("WorkersLost", message, job=row.id, warning=True)

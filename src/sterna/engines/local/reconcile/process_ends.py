@@ -7,12 +7,10 @@ was lost with its node or its warden is no failure.
 
 from typing import NamedTuple
 
-from sterna.engines.local.reconcile.gang import Gang, Process
+from sterna.engines.local.reconcile.gang import Gang, Process, carries_the_job
 from sterna.engines.local.store.rows import Exit, ExitKind, WorkerRow
 from sterna.lifecycle.outcome import Failure, Finish, TryAgain, another_try, final_failure, success, too_late
-from sterna.model.jobs import Role
 from sterna.model.phases import Phase
-from sterna.model.workload import Contract
 from sterna.protocol import Phase as Said
 from sterna.protocol import Status
 
@@ -73,7 +71,7 @@ def _is_open(process: Process) -> bool:
 
 
 def _answer(gang: Gang, ends: list[Process]) -> Finish | Restart:
-    job, whole = gang.job, any(_takes_all_along(gang, process) for process in ends)
+    job, whole = gang.job, any(carries_the_job(gang.workload, process.row) for process in ends)
     for process in ends:
         if _end(process).kind is ExitKind.COULD_NOT_START:
             return Finish(Phase.FAILED, _why_not_started(_end(process)), _said(process))
@@ -95,20 +93,6 @@ def _failure(gang: Gang, process: Process) -> Failure:
 def _code(end: Exit) -> int | None:
     """As a shell tells it."""
     return _BY_SIGNAL + end.signal if end.signal is not None else end.code
-
-
-def _takes_all_along(gang: Gang, process: Process) -> bool:
-    """Can the others not train on without it?"""
-    row = process.row
-    match gang.workload.contract:
-        case Contract.RESTART:
-            return True
-        case Contract.PARAMETER_SERVER:
-            return row.role is Role.PS
-        case Contract.TORCHRUN:
-            return row.rank == 0  # it holds the store that all meet at
-        case Contract.DISCOVERY:
-            return False
 
 
 def _why_not_started(end: Exit) -> str:

@@ -24,7 +24,9 @@ from sterna.engines.local.reconcile.row_moves import (
 from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
 from sterna.engines.local.store.rows import Exit, ExitKind, Heard, Stage, WorkerRow, WorkerState
 from sterna.engines.local.world.job_value import sharing_spec
-from sterna.lifecycle.counters import settled
+from sterna.lifecycle import transitions
+from sterna.lifecycle.changes import ENDED_FIRST
+from sterna.lifecycle.gang_roles import start_order
 from sterna.lifecycle.outcome import Finish
 from sterna.model.conditions import ConditionType
 from sterna.model.jobs import Role, Worker
@@ -33,7 +35,6 @@ from sterna.model.workload import Contract
 from sterna.protocol import Order
 
 Letters = Callable[[], str]
-_STARTS_FIRST = (Role.PS, Role.MASTER, Role.CHIEF, Role.LAUNCHER, Role.WORKER, Role.EVALUATOR)
 
 
 def five_letters() -> str:
@@ -72,21 +73,8 @@ def finish(book: Book, job: LocalJob, move: Finish) -> None:
     now_s = book.timeline.now()
     row = job.row
     if row.change is not None:
-        changes.close(book, job, Stage.FAILED, message="the job ended first")
-    values = settled(row, job.spec, now_s)
-    book.set_job(
-        job,
-        **values,
-        phase=move.phase,
-        reason=move.reason,
-        message=move.message,
-        finished_s=now_s,
-        assigned=(),
-        waiting_since_s=None,
-        started_s=None,
-        seat_s=None,
-        retry_s=None,
-    )
+        changes.close(book, job, Stage.FAILED, message=ENDED_FIRST)
+    book.set_job(job, **transitions.finished(row, job.spec, move, now_s), assigned=())
     well = move.phase is Phase.SUCCEEDED
     kind = ConditionType.SUCCEEDED if well else ConditionType.FAILED
     book.condition(job, kind, true=True, reason=move.reason, message=move.message)
@@ -101,7 +89,7 @@ def finish(book: Book, job: LocalJob, move: Finish) -> None:
 def _plan(book: Book, job: LocalJob, move: Plan, letters: Letters) -> None:
     row, now_s = job.row, book.timeline.now()
     ranks = _ranks(job, move)
-    for worker in sorted(move.places, key=_start_order):
+    for worker in sorted(move.places, key=start_order):
         rank, world_size = ranks[worker]
         fresh = WorkerRow(
             uid=_fresh_uid(book, job, worker, letters),
@@ -152,10 +140,6 @@ def _fresh_uid(book: Book, job: LocalJob, worker: Worker, letters: Letters) -> s
         uid = f"{job.workload.name}-{word}-{worker.ordinal}-{letters()}"
         if uid not in book.by_process:
             return uid
-
-
-def _start_order(worker: Worker) -> tuple[int, int]:
-    return (_STARTS_FIRST.index(worker.role), worker.ordinal)
 
 
 def _notice(book: Book, job: LocalJob, move: Notice) -> None:
@@ -270,22 +254,14 @@ def _restart(book: Book, job: LocalJob, move: Restart) -> None:
     for uid in move.uids:
         _set(book, job, uid, answered=True)
     reason = "RestartingAfterLoss" if move.counted is None else "RestartingAfterFailure"
-    failures, after_s = move.counted or (row.failures, 0.0)
+    changes.begin_restart(book, job, why=reason, message=move.message)
     if move.whole:
-        changes.begin_restart(book, job, why=reason, message=move.message)
         for process in job.live:
             if process.row.wanted:
                 _notice(book, job, Notice(process.row.uid, "another worker of the gang failed", urgent=True))
-    book.set_job(
-        job,
-        warm=False,
-        restarts=row.restarts + 1,
-        failures=failures,
-        failed_s=row.failed_s if move.counted is None else now_s,
-        retry_s=now_s + after_s,
-    )
+    book.set_job(job, **transitions.tried_again(job.row, move.counted, now_s, whole=move.whole), warm=False)
     who = "all workers start again" if move.whole else "it starts again"
-    message = f"{move.message}; {who}" + (f" in {after_s:g} s" if after_s else "")
+    message = f"{move.message}; {who}" + (f" in {move.counted.after_s:g} s" if move.counted is not None else "")
     book.condition(job, ConditionType.RESTARTING, true=True, reason=reason, message=message)
     book.event(reason, message, job=row.id, warning=True)
 

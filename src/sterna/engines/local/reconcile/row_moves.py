@@ -9,7 +9,7 @@ they are, and goes on from there. What an end means for the job is `process_ends
 
 from typing import NamedTuple
 
-from sterna.engines.local.reconcile.gang import LINGER_S, REGROUP_S, WIND_DOWN_S, Gang, Process
+from sterna.engines.local.reconcile.gang import LINGER_S, REGROUP_S, WIND_DOWN_S, Gang, Process, carries_the_job
 from sterna.engines.local.reconcile.process_ends import Abandon, Restart, verdict
 from sterna.engines.local.store.rows import WorkerState
 from sterna.lifecycle.outcome import Finish, deadline_s
@@ -176,7 +176,7 @@ def _membership(gang: Gang) -> list[Move]:
     job, slots, wanted = gang.job, set(gang.slots), gang.wanted
     leavers = [process for process in wanted if process.row.place not in slots]
     why = job.message if slots else _why_nothing(gang)
-    if slots and any(_carries_the_job(gang, process) for process in leavers):
+    if slots and any(carries_the_job(gang.workload, process.row) for process in leavers):
         leavers = list(wanted)  # without it the others could not train on
     moves: list[Move] = [Notice(process.uid, why) for process in leavers]
     if moves:
@@ -205,7 +205,7 @@ def _regrouping(gang: Gang) -> list[Move]:
     missing = tuple(worker for worker in gang.slots if worker not in filled)
     stay = [process for process in wanted if process.runs and process not in leavers]
     speak = [process for process in wanted if process.runs and process.attached]
-    whole = not gang.slots or any(_carries_the_job(gang, process) for process in leavers)
+    whole = not gang.slots or any(carries_the_job(gang.workload, process.row) for process in leavers)
     if job.held_s is None:
         regroups = (leavers or (missing and not _backs_off(gang))) and stay and speak and not whole
         return [Hold()] if regroups else _membership(gang)
@@ -219,18 +219,6 @@ def _regrouping(gang: Gang) -> list[Move]:
     there = len(gang.live) == len(wanted) and all(process.runs for process in wanted)
     again = there and all(process.status is not None and process.status.phase is Said.READY for process in wanted)
     return [Release()] if again or gang.now_s >= job.held_s + REGROUP_S else []
-
-
-def _carries_the_job(gang: Gang, process: Process) -> bool:
-    """May the others not train on without it?"""
-    row = process.row
-    match gang.workload.contract:
-        case Contract.PARAMETER_SERVER:
-            return row.role is Role.PS
-        case Contract.TORCHRUN:
-            return row.rank == 0  # it holds the store that all meet at
-        case _:
-            return False
 
 
 def _leaving(gang: Gang) -> list[Move]:

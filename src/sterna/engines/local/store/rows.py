@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from sterna.lifecycle.changes import ChangeKind
 from sterna.model.conditions import Conditions
 from sterna.model.growth import Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
@@ -183,13 +184,6 @@ class JobRow:
     def active_since_s(self) -> float | None:
         """What a deadline counts from. Rows of an older version say it of running jobs by their first start."""
         return self.first_started_s if self.active_s is None and self.assigned else self.active_s
-
-
-class ChangeKind(StrEnum):
-    RESIZE = "resize"
-    MIGRATION = "migration"
-    PREEMPTION = "preemption"
-    RESTART = "restart"
 
 
 class Stage(StrEnum):

@@ -1,0 +1,20 @@
+"""What the core decided, taken up into a job's row. Processes follow when the job is looked at again."""
+
+from dataclasses import replace
+
+from sterna.engines.local.reconcile import changes
+from sterna.engines.local.store.job_book import Book, LocalJob
+from sterna.engines.local.store.rows import Stage
+from sterna.lifecycle.changes import kind_given_up
+from sterna.lifecycle.transitions import given_up
+from sterna.model.why import Because
+
+
+def give_up(book: Book, job: LocalJob, because: Because) -> None:
+    """The job let go of everything to come back in another size or place, and now it does not."""
+    book.set_job(job, **given_up(job.row, because))
+    change = book.changes.get(job.row.change) if job.row.change is not None else None
+    if change is not None and (kind := kind_given_up(change.kind)) is not None:
+        book.set_change(replace(change, kind=kind, after=()))
+    elif change is not None:
+        changes.close(book, job, Stage.FAILED, message=because.sentence)

@@ -1,0 +1,38 @@
+"""A job's state and its open change as the rules of its life read them; engines keep them in forms of their own."""
+
+from typing import Protocol
+
+from sterna.lifecycle.counters import Counted
+from sterna.model.jobs import Worker
+from sterna.model.phases import Phase
+
+
+class JobState(Counted, Protocol):
+    @property
+    def phase(self) -> Phase: ...
+
+    @property
+    def restarts(self) -> int: ...
+
+    @property
+    def resizes(self) -> int: ...
+
+    @property
+    def migrations(self) -> int: ...
+
+
+class OpenChange(Protocol):
+    @property
+    def kind(self) -> str: ...  # a `ChangeKind`
+
+    @property
+    def why(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def before(self) -> tuple[Worker, ...]: ...
+
+    @property
+    def after(self) -> tuple[Worker, ...]: ...

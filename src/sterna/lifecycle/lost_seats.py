@@ -1,0 +1,74 @@
+"""Seats that a job loses with a node, or to a kubelet: who trains on, and how the job stands afterwards. Pure.
+
+Which seats are lost is the engine's observation. A job goes on where the workers that are left make up a size that it
+may have; otherwise it lets go of everything, and is placed anew as a whole. Either way nobody failed: `backoffLimit`
+does not hear of it.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from sterna.lifecycle.counters import holding
+from sterna.lifecycle.gang_roles import Place
+from sterna.lifecycle.job_state import JobState
+from sterna.model.jobs import JobSpec, Worker
+from sterna.model.phases import Trigger, after
+from sterna.placement.shrinking import is_elastic, shrunk
+
+Workers = tuple[Worker, ...]
+
+
+class Loss(NamedTuple):
+    """Why a seat cannot be kept."""
+
+    worker: Worker
+    reason: str
+    message: str
+    refused: bool = False  # by a kubelet: the next try waits a while
+
+
+def who_goes_on(
+    spec: JobSpec, held: Workers, lost: Collection[Worker], *, needed: Collection[Place] = frozenset()
+) -> Workers:
+    """Those of `held` that train on without `lost`; empty: none does, and the job begins anew as a whole.
+
+    `needed` are the places without which the others cannot train on, beside the fixed roles. What is left is cut down
+    to a size on the job's grid: of a group of tensor-parallel ranks that lacks one, the others train nothing. That its
+    owner lowered the maximum meanwhile is for the next decision.
+    """
+    left = tuple(worker for worker in held if worker not in lost)
+    if len(left) == len(held):
+        return held
+    fixed = {worker[:2] for worker in left if not is_elastic(worker)}
+    if spec.restarts_on_resize or fixed != _fixed_places(spec) or any(worker[:2] in needed for worker in lost):
+        return ()
+    size = len(left) - len(fixed)
+    if size < spec.workers_min:
+        return ()
+    return shrunk(spec, left, size - (size - spec.workers_min) % spec.workers_step)
+
+
+def after_loss(
+    state: JobState, spec: JobSpec, kept: Workers, losses: Sequence[Loss], now_s: float, *, restart_s: float
+) -> dict[str, Any]:
+    """What changes about a job that has lost seats and keeps `kept`, beside what it holds.
+
+    A job that keeps nothing comes back as soon as there is room, so its time in the seat goes on: a node that breaks is
+    neither a decision against the job nor a new start, and must not cost it its turn. If the next decision has nothing
+    for it, that is a preemption, and ends its time there.
+    """
+    values = holding(state, spec, kept, now_s, restart_s=restart_s, comes_back=True)
+    first = losses[0]
+    values |= {"reason": first.reason, "message": first.message}
+    if not kept:
+        values |= {"phase": after(state.phase, Trigger.RESIZED), "restarts": state.restarts + 1}
+    return values
+
+
+def loss_in_words(message: str, *, kept: int, held: int) -> str:
+    """For the event that tells of it; `message` is that of the first loss."""
+    return f"{message}; {kept} of {held} places are left"
+
+
+def _fixed_places(spec: JobSpec) -> set[Place]:
+    return {(fixed.role, ordinal) for fixed in spec.fixed for ordinal in range(fixed.replicas)}
