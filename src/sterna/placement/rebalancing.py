@@ -83,13 +83,6 @@ def with_proposals(view: Snapshot, layout: Layout, proposals: Iterable[Proposal]
     return Layout(workers, becauses)
 
 
-def with_move_finished(view: Snapshot, layout: Layout, job_id: JobId, to: Sequence[Worker], *, why: str) -> Layout:
-    """The layout with one job where it was to go when it let go of everything, as a whole or not at all."""
-    moving = Moving(view, layout)
-    finish_move(moving, job_id, to, why=why)
-    return moving.layout
-
-
 def finish_move(moving: Moving, job_id: JobId, to: Sequence[Worker], *, why: str) -> None:
     """Put a job where it was to go when it let go of everything, as a whole or not at all.
 

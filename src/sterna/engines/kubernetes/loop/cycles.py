@@ -20,6 +20,7 @@ from sterna.engines.loop import CycleResult, try_cycle
 from sterna.engines.pacing import Happening, Pacer
 from sterna.engines.thinking import Thinker
 from sterna.journal.journal import Journal
+from sterna.lifecycle.begun_moves import placing
 from sterna.model.errors import StaleView
 from sterna.model.plan import Decision
 
@@ -110,7 +111,7 @@ class Decider:
         try:
             done = self._first is None or await self._first()
             ticket, rules, began_s = self.pacer.begin(), self._rules(), self._timeline.now()
-            place = self._migrations.placing(begun_moves.placing(rules.place, begun_moves.begun(self._world)))
+            place = self._migrations.placing(placing(rules.place, begun_moves.begun(self._world)))
             self._engine.asked = self._migrations.asked
             result = await try_cycle(
                 self._engine,

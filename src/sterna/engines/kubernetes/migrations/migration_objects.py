@@ -18,7 +18,6 @@ from sterna.engines.kubernetes.apiserver.objects import MigrationObject
 from sterna.engines.kubernetes.apiserver.port import MIGRATIONS, Api, Urgency
 from sterna.engines.kubernetes.apiserver.timestamps import second_text
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
-from sterna.engines.kubernetes.migrations.asked_moves import Answer, Ask, Denied, Granted, Refusal, is_worker, tried
 from sterna.engines.kubernetes.migrations.migration_index import MigrationIndex
 from sterna.engines.kubernetes.migrations.migration_status import (
     Status,
@@ -37,12 +36,14 @@ from sterna.engines.kubernetes.status.standing import Change, Past, Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.asked_moves import Answer, Ask, Denied, Granted, Refusal, ask_of_job, cannot_move, tried
 from sterna.model.errors import NotFound, SternaError
 from sterna.model.ids import JobId, NodeId
 from sterna.model.layout import Layout
 from sterna.model.migrations import MIGRATION_ENDED, MigrationPhase, MigrationRequest
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Target
+from sterna.model.why import Because, Why
 from sterna.placement.moving import Moving
 from sterna.planner.decide import Placing
 
@@ -177,7 +178,8 @@ class Migrations:
             moving = Moving(view, place(view, target))
             for ask in asks:
                 try:
-                    answers.note(ask.key, tried(moving, ask))
+                    because = Because(Why.REBALANCED, (("asked_for_by", name_of(ask.key)),))
+                    answers.note(ask.key, tried(moving, ask, because))
                 except Exception as error:  # the boundary of one request: jobs must be placed whatever somebody asks
                     log.exception("a migration could not be tried", extra={"migration": ask.key})
                     text = f"it could not be tried: {type(error).__name__}: {error}"
@@ -272,13 +274,8 @@ class Migrations:
             denied = _duplicate(request, earlier) or self._why_not(request, standing)
             if denied is not None:
                 return denied
-        if change is not None:  # it has begun: whatever is placed anew goes where it was to go
-            there = frozenset(w.node for w in change.after if is_worker(w, request.worker))
-            return Ask(key=key, job=job_id, worker=request.worker, to=there)
-        if request.to is not None:
-            return Ask(key=key, job=job_id, worker=request.worker, to=frozenset({request.to}))
-        here = frozenset(w.node for w in standing.assigned if is_worker(w, request.worker))
-        return Ask(key=key, job=job_id, worker=request.worker, avoid=here)
+        begun = None if change is None else change.after
+        return ask_of_job(key, job_id, standing.assigned, worker=request.worker, to=request.to, begun=begun)
 
     def _ask_to_empty(self, key: str, request: MigrationRequest, node: NodeId) -> Ask | Denied | None:
         if node not in self._world.roster.facts:
@@ -307,19 +304,7 @@ class Migrations:
         """What can be told without looking for room."""
         if request.to is not None and request.to not in self._world.roster.facts:
             return Denied(Refusal.NO_SUCH_NODE, f"there is no node {request.to}")
-        if not standing.seats:
-            return Denied(Refusal.NOTHING_TO_MOVE, f"job {request.job} holds no workers: there is nothing to move")
-        meant = [worker for worker in standing.assigned if is_worker(worker, request.worker)]
-        if not meant:
-            numbers = ", ".join(
-                str(worker.ordinal) for worker in standing.assigned if is_worker(worker, worker.ordinal)
-            )
-            return Denied(
-                Refusal.NO_SUCH_WORKER, f"job {request.job} has no worker {request.worker}; it has: {numbers}"
-            )
-        if all(worker.node == request.to for worker in meant):
-            return Denied(Refusal.SAME_NODE, f"job {request.job} is on {request.to} already")
-        return None
+        return cannot_move(request.job or "", standing.assigned, worker=request.worker, to=request.to)
 
     def _why_absent(self, known: _Open) -> Denied | None:
         """Nobody whom it is about was seen by the cycle. None: it may be seen by another one."""

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from sterna.engines.kubernetes.apiserver.objects import MigrationObject
-from sterna.engines.kubernetes.migrations.asked_moves import Denied
 from sterna.engines.kubernetes.status.standing import Change, Past
+from sterna.lifecycle.asked_moves import Denied
 from sterna.model.migrations import MigrationPhase
 
 Status = dict[str, Any]

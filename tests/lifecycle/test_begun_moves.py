@@ -2,8 +2,8 @@
 
 import pytest
 
-from sterna.engines.kubernetes.loop.begun_moves import placing
 from sterna.engines.kubernetes.status.standing import Change
+from sterna.lifecycle.begun_moves import placing
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec, Role, Worker
 from sterna.model.layout import Layout

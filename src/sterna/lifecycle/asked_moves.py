@@ -1,6 +1,7 @@
-"""Moves that somebody asked for, tried on top of a placement's answer. Pure: the layout is changed, or stays as it is.
+"""Moves that people asked for, tried on top of a placement's answer. Pure: the layout is changed, or stays as it is.
 
-A request is granted as a whole or not at all. Who asked, and what becomes of it, is `migration_objects.py`.
+A request is granted as a whole or not at all. Who asked, and where that is written down, is the engine's matter. What
+is granted becomes a change of the job; from then on it is a move that was begun (`begun_moves.py`).
 """
 
 from collections.abc import Collection, Sequence
@@ -11,14 +12,14 @@ from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Job, Role, Worker
 from sterna.model.resources import Resources
 from sterna.model.snapshot import arrival_order
-from sterna.model.why import Because, Why
+from sterna.model.why import Because
 from sterna.placement.frame import Frame
 from sterna.placement.moving import Move, Moving
 from sterna.placement.room import Room
 
 
 class Refusal(StrEnum):
-    """Why a move cannot be: what `status.reason` of a Migration says."""
+    """Why a move cannot be: what `status.reason` of a Migration says, in a cluster."""
 
     INVALID = "InvalidMigration"
     NO_SUCH_JOB = "NoSuchJob"
@@ -39,12 +40,12 @@ class Ask:
     Values only, so that a decision can be made of it beside everything else that goes on.
     """
 
-    key: str  # of the object that asks: namespace/name/uid
+    key: str  # of the request, as its engine knows it
     job: JobId | None = None  # None: `node` says who is meant
     worker: int | None = None  # None: all of the job
-    node: NodeId | None = None  # whoever is there. None: `job` says who is meant
-    namespace: str = ""  # of those who are on `node`. Empty: everybody
-    among: frozenset[JobId] | None = None  # of those who are on `node`. None: everybody
+    node: NodeId | None = None  # all workers there. None: `job` says who is meant
+    namespace: str = ""  # of the jobs that are on `node`. Empty: any
+    among: frozenset[JobId] | None = None  # of the jobs that are on `node`. None: all
     to: frozenset[NodeId] | None = None  # None: wherever there is room
     avoid: frozenset[NodeId] = frozenset()  # nodes that are to be left
 
@@ -66,7 +67,43 @@ Answer = Granted | Denied
 Mover = tuple[Job, Worker]
 
 
-def tried(moving: Moving, ask: Ask) -> Answer | None:
+def cannot_move(name: str, held: Sequence[Worker], *, worker: int | None, to: NodeId | None) -> Denied | None:
+    """What can be told about moving the job called `name` without looking for room. None: nothing."""
+    if not held:
+        return Denied(Refusal.NOTHING_TO_MOVE, f"job {name} holds no workers: there is nothing to move")
+    meant = [found for found in held if is_worker(found, worker)]
+    if not meant:
+        numbers = ", ".join(str(found.ordinal) for found in held if is_worker(found, found.ordinal))
+        return Denied(Refusal.NO_SUCH_WORKER, f"job {name} has no worker {worker}; it has: {numbers}")
+    if all(found.node == to for found in meant):
+        return Denied(Refusal.SAME_NODE, f"job {name} is on {to} already")
+    return None
+
+
+def ask_of_job(
+    key: str,
+    job: JobId,
+    held: Sequence[Worker],
+    *,
+    worker: int | None,
+    to: NodeId | None,
+    begun: Sequence[Worker] | None = None,
+) -> Ask:
+    """What to try for a request about one job that holds `held`.
+
+    `begun`: what it is to hold by a change that was begun for this very request, maybe by a scheduler that is gone by
+    now. Then all that is placed anew goes there, wherever else there is room today. None: nothing was begun.
+    """
+    if begun is not None:
+        there = frozenset(found.node for found in begun if is_worker(found, worker))
+        return Ask(key=key, job=job, worker=worker, to=there)
+    if to is not None:
+        return Ask(key=key, job=job, worker=worker, to=frozenset({to}))
+    here = frozenset(found.node for found in held if is_worker(found, worker))
+    return Ask(key=key, job=job, worker=worker, avoid=here)
+
+
+def tried(moving: Moving, ask: Ask, because: Because) -> Answer | None:
     """Make the moves, or none of them. None: nothing that is meant is in this view (another pool has it)."""
     meant = _meant(moving, ask)
     movers = [mover for mover in meant if ask.to is None or mover[1].node not in ask.to]
@@ -78,7 +115,6 @@ def tried(moving: Moving, ask: Ask) -> Answer | None:
     targets = _targets(moving.room, movers, ask)
     if isinstance(targets, Denied):
         return targets
-    because = Because(Why.REBALANCED, (("asked_for_by", ask.key.rpartition("/")[0]),))
     moves = [Move(job.id, worker, to) for (job, worker), to in zip(movers, targets, strict=True)]
     if not moving.make(moves, because):
         return Denied(Refusal.NO_ROOM, "there is no room for all that should move")
@@ -138,25 +174,35 @@ def _positions(frame: Frame, nodes: Collection[NodeId]) -> list[int]:
 def _spread(room: Room, usable: Sequence[int], requests: Sequence[Resources], ask: Ask) -> list[NodeId] | Denied:
     """Each where there is most room for it, tried out and taken back."""
     taken: list[tuple[int, Resources, tuple[DeviceId, ...]]] = []
-    denied: Denied | None = None
+    short: Resources | None = None  # what the first one asks for that finds no node
     for request in requests:
         slots, best = max((room.slots_at(at, request), -position) for position, at in enumerate(usable))
         if slots <= 0:
-            denied = _no_room(request, len(requests), ask)
+            short = request
             break
         at = usable[-best]
         taken.append((at, request, room.take(at, request)))
     for at, request, devices in reversed(taken):
         room.give(at, request, devices)
-    return denied or [room.frame.nodes[at].id for at, _, _ in taken]
+    if short is not None:
+        return _no_room(room, short, len(requests), ask)
+    return [room.frame.nodes[at].id for at, _, _ in taken]
 
 
-def _no_room(request: Resources, count: int, ask: Ask) -> Denied:
-    where = "any other node" if ask.to is None else ", ".join(sorted(ask.to))
-    gpus, cpus = request.gpu_milli / 1000, request.cpu_milli / 1000
-    what = f"{count} worker{'s' if count > 1 else ''}"
-    message = f"{where} has no room for {what} that should move (the next needs {gpus:g} GPU, {cpus:g} CPU)"
-    return Denied(Refusal.NO_ROOM, message)
+def _no_room(room: Room, request: Resources, count: int, ask: Ask) -> Denied:
+    what = f"{count} worker{'s' if count > 1 else ''} that should move"
+    needs = f"the next needs {_amount(request.gpu_milli, 'GPU')}, {_amount(request.cpu_milli, 'CPU')}"
+    if ask.to is None:
+        return Denied(Refusal.NO_ROOM, f"no other node has room for {what}: {needs}")
+    free = [
+        f"{room.frame.nodes[at].id} has {room.gpus[at]:g} GPU free, {_amount(room.cpu[at], 'CPU')} free"
+        for at in sorted(_positions(room.frame, ask.to))
+    ]
+    return Denied(Refusal.NO_ROOM, f"there is no room for {what}: {needs}; {'; '.join(free)}")
+
+
+def _amount(milli: int, what: str) -> str:
+    return f"{max(0, milli) / 1000:g} {what}"
 
 
 def _why_not_usable(room: Room, job: Job, ask: Ask) -> str:
