@@ -11,7 +11,8 @@ from benchmarks.scaling import NAMESPACE, elastic_job, node
 from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, EVENTS, MIGRATIONS, NODES, PODS, EventType, Resource
 from sterna.engines.kubernetes.process.operator import Operator
 from sterna.engines.kubernetes.process.settings import OperatorConfig
-from sterna.engines.kubernetes.status.job_events import REASONS, Kinded, Reason, of_kind
+from sterna.engines.kubernetes.status.job_events import REASONS, Reason
+from sterna.lifecycle.conditions import Kinded, of_kind
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import Body, MemoryCluster, memory_api
 from tests.kubernetes.lab import Fatal, Mortal

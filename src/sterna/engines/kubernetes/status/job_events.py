@@ -1,11 +1,13 @@
 """What jobs' owners are told, as values: a closed list of reasons, messages with numbers.
 
 Those of a look (`Reconciled.events`) are recorded once its status is written; those of an effect (`SuccessfulCreatePod`
-and its like) by whoever carries it out. Reasons that name a kind (`TFJobRunning`) are made by `of_kind`.
+and its like) by the part that carries it out. Reasons that name a kind (`TFJobRunning`) are those of conditions.
 """
 
 from enum import StrEnum
 from typing import NamedTuple
+
+from sterna.lifecycle.conditions import Kinded, of_kind
 
 
 class Reason(StrEnum):
@@ -42,24 +44,7 @@ class Reason(StrEnum):
     OPERATOR_PROBLEM = "OperatorProblem"
 
 
-class Kinded(StrEnum):
-    """Reasons that begin with the kind's name."""
-
-    CREATED = "Created"
-    RUNNING = "Running"
-    RESTARTING = "Restarting"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    SUSPENDED = "Suspended"
-    RESUMED = "Resumed"
-
-
 KINDS = ("TFJob", "PyTorchJob", "MPIJob", "ElasticJob")
-
-
-def of_kind(kind: str, reason: Kinded) -> str:
-    """`TFJobRunning`."""
-    return f"{kind}{reason}"
 
 
 def invalid_spec(kind: str) -> str:

@@ -29,7 +29,7 @@ from sterna.engines.local.process.assembly import LocalConfig, ParsedJob, named
 from sterna.engines.local.process.daemon import Life
 from sterna.engines.local.process.home import Home
 from sterna.engines.local.progress.embedded_monitor import needs_monitor, require_patterns, require_watchable
-from sterna.engines.local.reconcile import changes
+from sterna.engines.local.reconcile import changes, job_conditions
 from sterna.engines.local.reconcile.lost_seats import lose_node
 from sterna.engines.local.store.job_book import LocalJob
 from sterna.engines.local.store.rows import JobRow, Stage
@@ -42,7 +42,6 @@ from sterna.lifecycle.changes import ChangeKind
 from sterna.lifecycle.growth import judge_of
 from sterna.lifecycle.job_record import Record
 from sterna.lifecycle.rule_names import names_in, rebalancers, settings_in
-from sterna.model.conditions import ConditionType
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound
 from sterna.model.ids import JobId, NodeId
 from sterna.model.phases import Phase
@@ -91,9 +90,7 @@ class LocalScheduler:
         if not dry_run:
             for job in jobs:
                 self._book.submitted(job)
-                self._book.condition(
-                    job, ConditionType.CREATED, true=True, reason="Submitted", message="the job is accepted"
-                )
+                job_conditions.tell(self._book, job)
                 self._book.event("Submitted", f"{job.workload.kind} {job.row.id} is accepted", job=job.row.id)
                 if job.row.suspended:
                     self._say_suspended(job)
@@ -164,7 +161,7 @@ class LocalScheduler:
             now_s = self._book.timeline.now()
             self._book.set_job(job, **transitions.resumed(job.row, now_s), suspended=False)
             message = "its owner resumed it"
-            self._book.condition(job, ConditionType.SUSPENDED, true=False, reason="Resumed", message=message)
+            job_conditions.tell(self._book, job)
             self._book.event("Resumed", message, job=job.row.id)
             self._book.commit("resume")
             self._life.notice(Happening.JOB_RESUMED)
@@ -384,7 +381,7 @@ class LocalScheduler:
     def _say_suspended(self, job: LocalJob) -> None:
         message = "its owner suspended it"
         self._book.set_job(job, reason="Suspended", message=message)
-        self._book.condition(job, ConditionType.SUSPENDED, true=True, reason="Suspended", message=message)
+        job_conditions.tell(self._book, job)
         self._book.event("Suspended", message, job=job.row.id)
 
     def _close_change(self, job: LocalJob, message: str) -> None:

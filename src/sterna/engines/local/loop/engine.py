@@ -13,7 +13,6 @@ from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.world.job_value import holding, value_of
 from sterna.engines.local.world.node_index import Roster, devices_taken, guests_of, measured_by_node, room_taken
 from sterna.lifecycle.transitions import phase_decided
-from sterna.model.conditions import ConditionType
 from sterna.model.considering import ConsideredMove
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, Worker
@@ -178,10 +177,6 @@ class LocalEngine:
         values = holding(row, job.spec, workers, now_s, comes_back=bool(next_))
         values["phase"] = phase_decided(row.phase, before=before, now=workers, next_=next_)
         self._book.set_job(job, **values, warm=warm, reason=str(because.why), message=because.sentence)
-        if not next_:
-            self._book.condition(
-                job, ConditionType.RUNNING, true=False, reason=str(because.why), message=because.sentence
-            )
         job.value = value_of(job, self._book.knowledge)
 
     def _proposal_for(self, job_id: JobId, workers: tuple[Worker, ...]) -> ConsideredMove | None:

@@ -11,7 +11,7 @@ from sterna.engines.local.launch.warden.values import ProcessState
 from sterna.engines.local.loop.carry_out import Hands
 from sterna.engines.local.process.home import Home
 from sterna.engines.local.progress.program_progress import note
-from sterna.engines.local.reconcile import changes
+from sterna.engines.local.reconcile import changes, job_conditions
 from sterna.engines.local.reconcile.effects_due import due
 from sterna.engines.local.reconcile.gang import WARM_S, Gang
 from sterna.engines.local.reconcile.row_changes import Letters, carry_out, five_letters
@@ -75,6 +75,7 @@ class Runner:
         else:
             raise InvariantBroken(f"job {job.row.id}: no end of moves, the last ones were {moves}")
         changes.follow(self._book, job, self._look(job))
+        job_conditions.tell(self._book, job)
         self._book.prune(job)
 
     def heard(self, job: LocalJob, process: LocalProcess) -> bool:

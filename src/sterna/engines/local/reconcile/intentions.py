@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sterna.engines.local.reconcile import changes
+from sterna.engines.local.reconcile import changes, job_conditions
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.store.rows import Stage
 from sterna.lifecycle.changes import kind_given_up
@@ -18,3 +18,4 @@ def give_up(book: Book, job: LocalJob, because: Because) -> None:
         book.set_change(replace(change, kind=kind, after=()))
     elif change is not None:
         changes.close(book, job, Stage.FAILED, message=because.sentence)
+    job_conditions.tell(book, job)

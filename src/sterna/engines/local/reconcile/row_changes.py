@@ -8,7 +8,7 @@ from typing import assert_never
 
 from sterna.engines.contracts import Member, place_in_world
 from sterna.engines.local.launch.warden.values import Phase as Held
-from sterna.engines.local.reconcile import changes
+from sterna.engines.local.reconcile import changes, job_conditions
 from sterna.engines.local.reconcile.process_ends import Abandon, Restart, exit_kind
 from sterna.engines.local.reconcile.row_moves import (
     Ended,
@@ -28,7 +28,6 @@ from sterna.lifecycle import transitions
 from sterna.lifecycle.changes import ENDED_FIRST
 from sterna.lifecycle.gang_roles import start_order
 from sterna.lifecycle.outcome import Finish
-from sterna.model.conditions import ConditionType
 from sterna.model.jobs import Role, Worker
 from sterna.model.phases import Phase
 from sterna.model.workload import Contract
@@ -76,8 +75,7 @@ def finish(book: Book, job: LocalJob, move: Finish) -> None:
         changes.close(book, job, Stage.FAILED, message=ENDED_FIRST)
     book.set_job(job, **transitions.finished(row, job.spec, move, now_s), assigned=())
     well = move.phase is Phase.SUCCEEDED
-    kind = ConditionType.SUCCEEDED if well else ConditionType.FAILED
-    book.condition(job, kind, true=True, reason=move.reason, message=move.message)
+    job_conditions.tell(book, job)
     book.event(move.reason, move.message, job=row.id, warning=not well, data={"phase": str(move.phase)})
     if well and row.progress is not None and row.progress.units_done > 0 and row.assigned:
         accelerator = book.accelerators.get(row.assigned[0].node, "")
@@ -191,9 +189,6 @@ def _started(book: Book, job: LocalJob, uid: str) -> None:
     new_state = WorkerState.RUNNING if process.row.state is WorkerState.PLANNED else process.row.state
     started_s = book.timeline.moment_of(state.started_mono_s)
     _set(book, job, uid, state=new_state, started_s=started_s, pid=state.pid)
-    if all(other.row.started_s is not None for other in job.live if other.row.wanted):
-        message = f"{sum(other.row.wanted for other in job.live)} workers run"
-        book.condition(job, ConditionType.RUNNING, true=True, reason="WorkersRunning", message=message)
 
 
 def _ended(book: Book, job: LocalJob, uid: str) -> None:
@@ -262,7 +257,6 @@ def _restart(book: Book, job: LocalJob, move: Restart) -> None:
     book.set_job(job, **transitions.tried_again(job.row, move.counted, now_s, whole=move.whole), warm=False)
     who = "all workers start again" if move.whole else "it starts again"
     message = f"{move.message}; {who}" + (f" in {move.counted.after_s:g} s" if move.counted is not None else "")
-    book.condition(job, ConditionType.RESTARTING, true=True, reason=reason, message=message)
     book.event(reason, message, job=row.id, warning=True)
 
 
