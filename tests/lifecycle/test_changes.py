@@ -2,13 +2,14 @@
 
 import pytest
 
-from sterna.engines.kubernetes.status.standing import Standing
+from sterna.engines.kubernetes.status.standing import Change, Standing
 from sterna.lifecycle.changes import (
     ChangeKind,
     Cost,
     counted,
     disruptions_with,
     event_reason,
+    has_moved,
     in_words,
     kind_given_up,
     kind_going_on,
@@ -68,6 +69,20 @@ def test_an_open_change_goes_on_to_what_was_decided_on_top_of_it(kind, to, now):
 )
 def test_what_becomes_of_a_change_when_the_job_gets_nothing_after_all(kind, now):
     assert kind_given_up(kind) == now
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "moved"),
+    [
+        pytest.param("migration", workers(2, "n2"), True, id="a worker that is elsewhere"),
+        pytest.param("migration", (workers(1)[0], *workers(2, "n2")[1:]), False, id="not one that stays beside it"),
+        pytest.param("resize", workers(3, "n2"), False, id="not one that a resize put elsewhere"),
+        pytest.param("migration", workers(2, "n2")[1:], False, id="not one that is not there afterwards"),
+    ],
+)
+def test_whom_a_change_has_moved(kind, after, moved):
+    change = Change(kind, "", "", workers(2), after, began_s=0.0)
+    assert has_moved(change, (Role.WORKER, 0)) is moved
 
 
 def test_resizes_and_migrations_are_counted_and_restarts_disturb_no_budget():

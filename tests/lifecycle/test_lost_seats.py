@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from sterna.engines.kubernetes.status.standing import Progress as ClusterProgress
 from sterna.engines.kubernetes.status.standing import Seat, Standing
 from sterna.engines.local.store.rows import JobRow
+from sterna.engines.local.store.rows import Progress as LocalProgress
 from sterna.lifecycle.counters import holding
 from sterna.lifecycle.gang_roles import carriers
 from sterna.lifecycle.lost_seats import Loss, after_loss, who_goes_on
@@ -90,11 +92,15 @@ def test_agents_meet_at_the_store_of_rank_0(held, left):
 
 
 def of_kubernetes(held: tuple[Worker, ...], **values: Any) -> Standing:
-    return Standing(seats=tuple(Seat(worker, "abcde") for worker in held), **values)
+    seats = tuple(Seat(worker, "abcde") for worker in held)
+    return Standing(seats=seats, progress=ClusterProgress(restart_s=5.0), **values)
 
 
 def of_local(held: tuple[Worker, ...], **values: Any) -> JobRow:
-    return JobRow(uid="u", id=JobId("a"), manifest="", cwd="", submitted_s=0.0, assigned=held, **values)
+    progress = LocalProgress(at_s=0.0, restart_s=5.0)
+    return JobRow(
+        uid="u", id=JobId("a"), manifest="", cwd="", submitted_s=0.0, assigned=held, progress=progress, **values
+    )
 
 
 @pytest.mark.parametrize("state_of", [of_kubernetes, of_local])
@@ -104,7 +110,7 @@ class TestAfterALoss:
     def lost(self, state_of: Any, kept: tuple[Worker, ...]) -> dict[str, Any]:
         losses = [Loss(self.HELD[1], "NodeLost", "node n2 is lost")]
         state = state_of(self.HELD, phase=Phase.RUNNING, started_s=10.0, as_of_s=10.0, restarts=3, failures=1)
-        return after_loss(state, ELASTIC, kept, losses, 30.0, restart_s=5.0)
+        return after_loss(state, ELASTIC, kept, losses, 30.0)
 
     def test_a_job_that_trains_on_is_not_restarted_and_its_time_in_the_seat_goes_on(self, state_of):
         values = self.lost(state_of, self.HELD[:1])

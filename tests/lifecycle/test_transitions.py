@@ -7,7 +7,7 @@ import pytest
 from sterna.engines.kubernetes.status.standing import Seat, Standing
 from sterna.engines.local.store.rows import JobRow
 from sterna.lifecycle.outcome import Finish, TryAgain
-from sterna.lifecycle.transitions import finished, given_up, phase_decided, resumed, suspended, tried_again
+from sterna.lifecycle.transitions import decided, finished, given_up, phase_decided, resumed, suspended, tried_again
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import JobSpec, Role, Worker
 from sterna.model.phases import Phase
@@ -33,6 +33,20 @@ THERE = (Worker(Role.WORKER, 0, NodeId("n2")),)
 )
 def test_the_phase_after_a_decision(phase, before, now, next_, then):
     assert phase_decided(phase, before=before, now=now, next_=next_) is then
+
+
+@pytest.mark.parametrize(
+    ("next_", "phase", "seat_s"),
+    [
+        pytest.param(THERE, Phase.RESIZING, 10.0, id="it comes back, so its time in the seat goes on"),
+        pytest.param((), Phase.WAITING, None, id="it does not, so it is over"),
+    ],
+)
+def test_a_decision_that_takes_everything(next_, phase, seat_s):
+    state = of_kubernetes(phase=Phase.RUNNING, started_s=10.0, as_of_s=10.0)
+    values = decided(state, SPEC, (), next_, Because(Why.GAVE_WAY), 30.0)
+    assert (values["phase"], values["seat_s"], values["reason"]) == (phase, seat_s, "GaveWay")
+    assert (values["gpu_s"], values["waiting_since_s"]) == (20.0, 30.0)
 
 
 def of_kubernetes(**values: Any) -> Standing:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sterna.lifecycle.gang_roles import size_of
-from sterna.lifecycle.job_state import JobState
+from sterna.lifecycle.gang_roles import Place, size_of
+from sterna.lifecycle.job_state import JobState, OpenChange
 from sterna.model.jobs import Disruption, Worker
 
 Workers = tuple[Worker, ...]
@@ -54,6 +54,13 @@ def kind_given_up(kind: str) -> ChangeKind | None:
     one; and it must not stay open while the job waits, or the wait would count as what the restart cost.
     """
     return None if kind == ChangeKind.RESTART else ChangeKind.PREEMPTION
+
+
+def has_moved(change: OpenChange, place: Place) -> bool:
+    """Is this worker moved by the change, open or over, from one node to another?"""
+    before = {worker.node for worker in change.before if worker[:2] == place}
+    after = {worker.node for worker in change.after if worker[:2] == place}
+    return change.kind == ChangeKind.MIGRATION and bool(before and after) and before != after
 
 
 def counted(state: JobState, kind: str) -> dict[str, Any]:

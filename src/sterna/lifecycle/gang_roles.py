@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from sterna.model.jobs import Role, Worker
-from sterna.model.workload import Contract, Workload
+from sterna.model.jobs import FixedRole, Role, Worker
+from sterna.model.workload import Contract, RoleTemplate, Workload
 
 TAKES_PART = (Role.MASTER, Role.CHIEF, Role.WORKER)  # in the collective, and in this order: rank 0 is the leader's
 
@@ -65,13 +65,11 @@ def leader_of(workload: Workload, workers: Iterable[Worker]) -> Place | None:
 def is_whole(workload: Workload, workers: Iterable[Worker]) -> bool:
     """Can a job with these start at all: is every fixed role there, and at least one worker?"""
     held = {worker[:2] for worker in workers}
-    return fixed_places(workload) <= held and any(role is Role.WORKER for role, _ in held)
+    return fixed_places(workload.roles) <= held and any(role is Role.WORKER for role, _ in held)
 
 
-def fixed_places(workload: Workload) -> frozenset[Place]:
+def fixed_places(roles: Iterable[RoleTemplate | FixedRole]) -> frozenset[Place]:
+    """Of all roles but the elastic one."""
     return frozenset(
-        (template.role, ordinal)
-        for template in workload.roles
-        if template.role is not Role.WORKER
-        for ordinal in range(template.replicas)
+        (found.role, ordinal) for found in roles if found.role is not Role.WORKER for ordinal in range(found.replicas)
     )

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from sterna.lifecycle.counters import Counted
+from sterna.lifecycle.counters import CostOfStart, Counted
 from sterna.model.jobs import Worker
 from sterna.model.phases import Phase
 
@@ -19,6 +19,9 @@ class JobState(Counted, Protocol):
 
     @property
     def migrations(self) -> int: ...
+
+    @property
+    def progress(self) -> CostOfStart | None: ...
 
 
 class OpenChange(Protocol):

@@ -8,8 +8,8 @@ does not hear of it.
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from sterna.lifecycle.counters import holding
-from sterna.lifecycle.gang_roles import Place
+from sterna.lifecycle.counters import holding, restart_s
+from sterna.lifecycle.gang_roles import Place, fixed_places
 from sterna.lifecycle.job_state import JobState
 from sterna.model.jobs import JobSpec, Worker
 from sterna.model.phases import Trigger, after
@@ -40,7 +40,7 @@ def who_goes_on(
     if len(left) == len(held):
         return held
     fixed = {worker[:2] for worker in left if not is_elastic(worker)}
-    if spec.restarts_on_resize or fixed != _fixed_places(spec) or any(worker[:2] in needed for worker in lost):
+    if spec.restarts_on_resize or fixed != fixed_places(spec.fixed) or any(worker[:2] in needed for worker in lost):
         return ()
     size = len(left) - len(fixed)
     if size < spec.workers_min:
@@ -48,16 +48,14 @@ def who_goes_on(
     return shrunk(spec, left, size - (size - spec.workers_min) % spec.workers_step)
 
 
-def after_loss(
-    state: JobState, spec: JobSpec, kept: Workers, losses: Sequence[Loss], now_s: float, *, restart_s: float
-) -> dict[str, Any]:
+def after_loss(state: JobState, spec: JobSpec, kept: Workers, losses: Sequence[Loss], now_s: float) -> dict[str, Any]:
     """What changes about a job that has lost seats and keeps `kept`, beside what it holds.
 
     A job that keeps nothing comes back as soon as there is room, so its time in the seat goes on: a node that breaks is
     neither a decision against the job nor a new start, and must not cost it its turn. If the next decision has nothing
     for it, that is a preemption, and ends its time there.
     """
-    values = holding(state, spec, kept, now_s, restart_s=restart_s, comes_back=True)
+    values = holding(state, spec, kept, now_s, restart_s=restart_s(state.progress), comes_back=True)
     first = losses[0]
     values |= {"reason": first.reason, "message": first.message}
     if not kept:
@@ -68,7 +66,3 @@ def after_loss(
 def loss_in_words(message: str, *, kept: int, held: int) -> str:
     """For the event that tells of it; `message` is that of the first loss."""
     return f"{message}; {kept} of {held} places are left"
-
-
-def _fixed_places(spec: JobSpec) -> set[Place]:
-    return {(fixed.role, ordinal) for fixed in spec.fixed for ordinal in range(fixed.replicas)}

@@ -5,7 +5,7 @@ Each answers what an engine writes down beside what the job holds. Losses are `l
 
 from typing import Any
 
-from sterna.lifecycle.counters import settled
+from sterna.lifecycle.counters import holding, restart_s, settled
 from sterna.lifecycle.counters import suspended as let_go
 from sterna.lifecycle.job_state import JobState
 from sterna.lifecycle.outcome import Finish, TryAgain
@@ -16,6 +16,15 @@ from sterna.model.why import Because
 Workers = tuple[Worker, ...]
 
 BY_OWNER = "its owner suspended it"
+
+
+def decided(
+    state: JobState, spec: JobSpec, workers: Workers, next_: Workers, because: Because, now_s: float
+) -> dict[str, Any]:
+    """The core has the job hold `workers` from now on, and `next_` once there is room for it."""
+    values = holding(state, spec, workers, now_s, restart_s=restart_s(state.progress), comes_back=bool(next_))
+    phase = phase_decided(state.phase, before=state.assigned, now=workers, next_=next_)
+    return values | {"phase": phase, "reason": str(because.why), "message": because.sentence}
 
 
 def phase_decided(phase: Phase, *, before: Workers, now: Workers, next_: Workers) -> Phase:

@@ -22,11 +22,11 @@ from sterna.engines.kubernetes.migrations.migration_status import key_of, phase_
 from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.progress.report_intake import Reporting
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
-from sterna.engines.kubernetes.status.standing import Change, Past, Standing
+from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.node_objects import takes_room
 from sterna.engines.kubernetes.world.world import World
-from sterna.lifecycle.changes import ChangeKind
+from sterna.lifecycle.changes import has_moved
 from sterna.lifecycle.gang_roles import Place
 from sterna.model.errors import EngineUnavailable, InvalidRequest
 from sterna.model.ids import NodeId
@@ -203,8 +203,8 @@ class _Moves:
 
     def __init__(self, job: KnownJob, standing: Standing, place: Place, migrations: Iterable[MigrationObject]) -> None:
         objects = [found for found in migrations if _is_about(found, job, place)]
-        pasts = [past for past in standing.history if _has_moved(past, place)]
-        change = standing.change if standing.change is not None and _has_moved(standing.change, place) else None
+        pasts = [past for past in standing.history if has_moved(past, place)]
+        change = standing.change if standing.change is not None and has_moved(standing.change, place) else None
         told = {past.migration for past in pasts} | ({change.migration} if change is not None else set())
         done = [
             found
@@ -238,14 +238,6 @@ def _is_about(found: MigrationObject, job: KnownJob, place: Place) -> bool:
     if made_for not in (None, job.uid):
         return False  # of another job that had this name
     return spec.get("worker") in (None, place[1]) and place[0] is Role.WORKER
-
-
-def _has_moved(change: Change | Past, place: Place) -> bool:
-    if change.kind != ChangeKind.MIGRATION:
-        return False
-    before = {worker.node for worker in change.before if worker[:2] == place}
-    after = {worker.node for worker in change.after if worker[:2] == place}
-    return bool(before) and bool(after) and before != after
 
 
 def _limits_of(pod: Pod) -> Resources:

@@ -58,7 +58,7 @@ def _rebuilt(view: JobView, workload: Workload, fresh: Standing, now_s: float) -
     seats = tuple(sorted(seats, key=lambda seat: seat_order(seat.worker)))
     fixed = {seat.worker[:2] for seat in seats if seat.worker.role is not Role.WORKER}
     size = size_of(seat.worker for seat in seats)
-    if fixed != fixed_places(workload) or not workload.workers_min <= size <= workload.workers_max:
+    if fixed != fixed_places(workload.roles) or not workload.workers_min <= size <= workload.workers_max:
         return None
     return replace(
         fresh,

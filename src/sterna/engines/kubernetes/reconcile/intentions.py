@@ -10,11 +10,9 @@ from typing import Any
 from sterna.engines.kubernetes.reconcile import changes
 from sterna.engines.kubernetes.reconcile.job_seats import seats_for
 from sterna.engines.kubernetes.reconcile.job_view import JobView
-from sterna.engines.kubernetes.reconcile.lost_seats import without_lost_seats
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.lifecycle import counters, transitions
+from sterna.lifecycle import transitions
 from sterna.lifecycle.changes import kind_given_up
-from sterna.lifecycle.counters import restart_s
 from sterna.lifecycle.gang_roles import carriers
 from sterna.model.errors import InvariantBroken
 from sterna.model.jobs import JobSpec, Worker
@@ -22,8 +20,6 @@ from sterna.model.phases import Phase
 from sterna.model.plan import Grow, Shrink
 from sterna.model.why import Because
 from sterna.model.workload import Workload
-
-__all__ = ["explained", "given_up", "grown", "shrunk", "takes_part", "without_lost_seats"]
 
 Workers = tuple[Worker, ...]
 
@@ -107,10 +103,7 @@ def _holding(
     standing, (workload, spec) = view.standing, _read(view)
     before = standing.assigned
     anew = not before or _loses_carrier(workload, before, workers)
-    told = _reason(because)
-    values = counters.holding(
-        standing, spec, workers, now_s, restart_s=restart_s(standing.progress), comes_back=bool(next_)
-    )
+    values = transitions.decided(standing, spec, workers, next_, because, now_s)
     standing = changes.opened(
         standing,
         before=before,
@@ -125,9 +118,8 @@ def _holding(
     return replace(
         standing,
         **values,
-        **told,
+        numbers=tuple(because.numbers),
         seats=seats_for(standing, workers, uid=view.uid, now_s=now_s),
-        phase=transitions.phase_decided(standing.phase, before=before, now=workers, next_=next_),
     )
 
 

@@ -6,12 +6,10 @@ Here is which seats those are; who trains on without them is every engine's rule
 from dataclasses import replace
 
 from sterna.engines.kubernetes.reconcile.changes import restart_opened
-from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.observed_pods import EndKind
 from sterna.engines.kubernetes.reconcile.pod_ends import who
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.lifecycle.counters import restart_s
 from sterna.lifecycle.gang_roles import carriers, fixed_places, is_whole
 from sterna.lifecycle.lost_seats import Loss, after_loss, who_goes_on
 from sterna.lifecycle.retry import back_off_s
@@ -19,13 +17,8 @@ from sterna.model.jobs import Role, Worker
 from sterna.model.workload import Contract
 
 
-def without_lost_seats(view: JobView, now_s: float) -> Standing:
-    """The same object if nothing is lost."""
-    return view.standing if view.workload is None else seats_left(Look(view, view.workload, view.standing), now_s)
-
-
 def seats_left(look: Look, now_s: float) -> Standing:
-    """The same of a look that has been taken already."""
+    """The standing without what is lost; the same object if nothing is."""
     spec, standing = look.view.spec, look.standing
     if spec is None or standing.finished:
         return standing
@@ -45,7 +38,7 @@ def seats_left(look: Look, now_s: float) -> Standing:
     rejections = standing.rejections + refused
     return replace(
         standing,
-        **after_loss(standing, spec, kept, losses, now_s, restart_s=restart_s(standing.progress)),
+        **after_loss(standing, spec, kept, losses, now_s),
         seats=tuple(seat for seat in standing.seats if seat.worker in kept),
         numbers=(("lost", len(losses)),),
         rejections=rejections,
@@ -81,7 +74,7 @@ def _is_known(look: Look, worker: Worker) -> bool:
     role, ordinal = worker[:2]
     workload = look.workload
     if role is not Role.WORKER:
-        return (role, ordinal) in fixed_places(workload)
+        return (role, ordinal) in fixed_places(workload.roles)
     if workload.contract is Contract.PARAMETER_SERVER and ordinal >= workload.workers_max:
         return (role, ordinal) in look.current  # its address is on no list any more: what runs may stay, nothing new
     return True

@@ -7,12 +7,10 @@ one, and the job is shown as holding the new places while the old ones are leavi
 
 from collections.abc import Callable, Sequence
 
-from sterna.engines.local.reconcile import changes
-from sterna.engines.local.reconcile.intentions import give_up
+from sterna.engines.local.reconcile import intentions
 from sterna.engines.local.store.job_book import Book, LocalJob
-from sterna.engines.local.world.job_value import holding, value_of
+from sterna.engines.local.world.job_value import value_of
 from sterna.engines.local.world.node_index import Roster, devices_taken, guests_of, measured_by_node, room_taken
-from sterna.lifecycle.transitions import phase_decided
 from sterna.model.considering import ConsideredMove
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job, Worker
@@ -73,7 +71,7 @@ class LocalEngine:
         for job_id in list(self._values):
             job = self._book.jobs[job_id]
             if job.row.phase is Phase.RESIZING and not job.row.assigned and not decision.layout.workers_of(job_id):
-                give_up(self._book, job, decision.because_of(job_id))
+                intentions.give_up(self._book, job, decision.because_of(job_id))
         self._book.commit("remember")
 
     def _note(self, job_id: JobId) -> None:
@@ -170,13 +168,8 @@ class LocalEngine:
         next_: tuple[Worker, ...],
     ) -> None:
         """From now on the job is to hold `workers`, and `next_` once there is room for it."""
-        row, now_s = job.row, self._book.timeline.now()
-        before = row.assigned
-        by = self._proposal_for(row.id, next_)
-        changes.begin(self._book, job, before=before, to=next_, because=because, warm=warm, by=by)
-        values = holding(row, job.spec, workers, now_s, comes_back=bool(next_))
-        values["phase"] = phase_decided(row.phase, before=before, now=workers, next_=next_)
-        self._book.set_job(job, **values, warm=warm, reason=str(because.why), message=because.sentence)
+        by = self._proposal_for(job.row.id, next_)
+        intentions.hold(self._book, job, workers, because, warm=warm, next_=next_, by=by)
         job.value = value_of(job, self._book.knowledge)
 
     def _proposal_for(self, job_id: JobId, workers: tuple[Worker, ...]) -> ConsideredMove | None:

@@ -11,9 +11,8 @@ from sterna.engines.local.progress.report_intake import is_on, job_of_pod, seat_
 from sterna.engines.local.store.job_book import LocalJob
 from sterna.engines.local.store.rows import ChangeRow, Stage, WorkerRow
 from sterna.engines.pacing import Happening
-from sterna.lifecycle.changes import ChangeKind
+from sterna.lifecycle.changes import has_moved
 from sterna.model.ids import NodeId
-from sterna.model.jobs import Role
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.protocol.reports import Batch
@@ -86,7 +85,7 @@ class LocalHousehold:
         return followed(wishes).patterns
 
     def _found(self, job: LocalJob, row: WorkerRow, pod: str) -> FoundPod:
-        moves = [change for change in self._migrations(job) if _moved(change, row.role, row.ordinal)]
+        moves = [change for change in self._changes(job) if has_moved(change, row.place[:2])]
         moments = [change.finished_s or change.requested_s for change in moves]
         return FoundPod(
             name=pod,
@@ -100,15 +99,11 @@ class LocalHousehold:
             asked=self._asked(job, row.ordinal),
         )
 
-    def _migrations(self, job: LocalJob) -> list[ChangeRow]:
+    def _changes(self, job: LocalJob) -> list[ChangeRow]:
+        """Its changes that were not in vain."""
         changes = self._book.store.changes(job.row.id)
-        return [
-            change
-            for change in changes
-            if change.kind is ChangeKind.MIGRATION
-            and change.job_uid == job.row.uid
-            and change.stage not in (Stage.FAILED, Stage.REFUSED)
-        ]
+        vain = (Stage.FAILED, Stage.REFUSED)
+        return [change for change in changes if change.job_uid == job.row.uid and change.stage not in vain]
 
     def _asked(self, job: LocalJob, ordinal: int) -> bool:
         return any(
@@ -120,9 +115,3 @@ class LocalHousehold:
 def _names(job: LocalJob, row: WorkerRow) -> tuple[str, str]:
     """A process's own name, and its seat's, which stays when it is moved."""
     return row.uid, seat_name(job, row)
-
-
-def _moved(change: ChangeRow, role: Role, ordinal: int) -> bool:
-    before = {worker.node for worker in change.before if (worker.role, worker.ordinal) == (role, ordinal)}
-    after = {worker.node for worker in change.after if (worker.role, worker.ordinal) == (role, ordinal)}
-    return bool(before and after) and before != after

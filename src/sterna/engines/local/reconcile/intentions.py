@@ -6,8 +6,27 @@ from sterna.engines.local.reconcile import changes, job_conditions
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.store.rows import Stage
 from sterna.lifecycle.changes import kind_given_up
-from sterna.lifecycle.transitions import given_up
+from sterna.lifecycle.transitions import decided, given_up
+from sterna.model.considering import ConsideredMove
+from sterna.model.jobs import Worker
 from sterna.model.why import Because
+
+
+def hold(
+    book: Book,
+    job: LocalJob,
+    workers: tuple[Worker, ...],
+    because: Because,
+    *,
+    warm: bool,
+    next_: tuple[Worker, ...],
+    by: ConsideredMove | None,
+) -> None:
+    """From now on the job is to hold `workers`, and `next_` once there is room for it."""
+    row = job.row
+    changes.begin(book, job, before=row.assigned, to=next_, because=because, warm=warm, by=by)
+    values = decided(row, job.spec, workers, next_, because, book.timeline.now())
+    book.set_job(job, **values, assigned=workers, warm=warm)
 
 
 def give_up(book: Book, job: LocalJob, because: Because) -> None:

@@ -10,7 +10,6 @@ from sterna.engines.local.reconcile.gang import carries_the_job
 from sterna.engines.local.reconcile.row_changes import carry_out
 from sterna.engines.local.reconcile.row_moves import Notice
 from sterna.engines.local.store.job_book import Book, LocalJob
-from sterna.lifecycle.counters import restart_s
 from sterna.lifecycle.lost_seats import Loss, after_loss, loss_in_words, who_goes_on
 from sterna.model.ids import NodeId
 
@@ -47,8 +46,7 @@ def _lose(book: Book, job: LocalJob, losses: list[Loss]) -> None:
     kept = who_goes_on(spec, row.assigned, [loss.worker for loss in losses], needed=needed)
     if not kept:
         changes.begin_restart(book, job, why=first.reason, message=first.message)
-    now_s = book.timeline.now()
-    values = after_loss(job.row, spec, kept, losses, now_s, restart_s=restart_s(row.progress))
+    values = after_loss(job.row, spec, kept, losses, book.timeline.now())
     book.set_job(job, **values, assigned=kept, warm=row.warm and bool(kept))
     message = loss_in_words(first.message, kept=len(kept), held=len(row.assigned))
     book.event("WorkersLost", message, job=row.id, warning=True)
