@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sterna.compose import SimulationRequest
+from benchmarks.request_words import request_of
+from sterna.compose.requests import SimulationRequest
 
 
 def traces_directory() -> Path | None:
@@ -38,14 +39,8 @@ class ReferenceRow:
         more = dict(self.more)
         if "profiles" in more:
             more["profiles"] = str(traces / str(more["profiles"]))
-        return SimulationRequest(
-            trace=str(traces / self.trace),
-            nodes=self.nodes,
-            gpus_per_node=self.gpus_per_node,
-            policy=self.policy,
-            settings=self.settings,
-            **more,  # type: ignore[arg-type]
-        )
+        words = {"trace": str(traces / self.trace), "nodes": self.nodes, "gpus_per_node": self.gpus_per_node}
+        return request_of({**words, "policy": self.policy, "settings": self.settings, **more})
 
     def holds(self, name: str, ours: float) -> bool:
         theirs = self.expected[name]

@@ -21,9 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.prepared import prepared
 from benchmarks.reference_rows import COUNTED, POLLUX, TIRESIAS, traces_directory
-from sterna.compose import SimulationRequest
+from benchmarks.request_words import request_of
+from sterna.compose.requests import SimulationRequest
+from sterna.compose.simulation import simulation_of
 from sterna.engines.simulator.simulate import simulate
 
 MEMORY_LIMIT_MIB = 500
@@ -48,14 +49,8 @@ class Case:
         if "profiles" in more:
             more["profiles"] = str(traces / str(more["profiles"]))
         nodes, gpus = self.shape
-        return SimulationRequest(
-            trace=str(traces / trace),
-            nodes=nodes,
-            gpus_per_node=gpus,
-            policy=self.policy,
-            settings=self.settings,
-            **more,  # type: ignore[arg-type]
-        )
+        words = {"trace": str(traces / trace), "nodes": nodes, "gpus_per_node": gpus}
+        return request_of({**words, "policy": self.policy, "settings": self.settings, **more})
 
 
 # As in the reference rows, but for AFS' way of working out every finish anew at every event: that is for parity of the
@@ -178,7 +173,7 @@ def measured(case: Case, traces: Path) -> Row:
         build_s = simulate_s = 0.0
         for trace in case.traces:
             began_s = time.process_time()
-            setup = prepared(case.request(traces, trace))
+            setup, _ = simulation_of(case.request(traces, trace))
             built_s = time.process_time()
             result = simulate(setup)
             simulate_s += time.process_time() - built_s

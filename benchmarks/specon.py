@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
-from sterna.compose import pins_of
+from sterna.compose.simulation import pins_of
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.models.catalogue import make_jobs, performance_model
 from sterna.engines.simulator.results import SimulationResult

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from benchmarks.reference_rows import ROWS, ReferenceRow, traces_directory
 from benchmarks.validation_page import page
-from benchmarks.voda_testbed import POLICIES, SEEDS, agreement, as_voda, as_voda_request, measured, replayed, simulated
-from sterna.compose import run_simulation
+from benchmarks.voda_testbed import POLICIES, SEEDS, agreement, as_voda, as_voda_words, measured, replayed, simulated
+from sterna.compose.simulation import run_simulation
 
 NAMES = {
     "jct_avg_s": "average JCT, s",
@@ -159,10 +159,10 @@ def command(row: ReferenceRow) -> str:
 
 def voda_command(name: str) -> str:
     """The command line of one of B1's runs: that of seed 0."""
-    request = as_voda_request(Path(), name)
-    more = {key: getattr(request, key) for key in _TESTBED_OPTIONS}
-    shape = (request.nodes, request.gpus_per_node)
-    return _command(f"voda-testbed/{request.trace}", request.policy, request.settings, shape, more)
+    words = {**as_voda_words(Path(), name), "seed": 0}
+    more = {key: words[key] for key in _TESTBED_OPTIONS}
+    shape = (words["nodes"], words["gpus_per_node"])
+    return _command(f"voda-testbed/{words['trace']}", words["policy"], words["settings"], shape, more)
 
 
 def _command(

@@ -15,7 +15,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
-from sterna.compose import SimulationRequest, run_simulation
+from benchmarks.request_words import request_of
+from sterna.compose.simulation import run_simulation
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.models.paced import PacedTraining
 from sterna.engines.simulator.models.tables import VODA_SPEEDUPS, VODA_WORK_S
@@ -158,28 +159,28 @@ def _workers(places: Mapping[str, int], count: int) -> tuple[Worker, ...]:
     return tuple(Worker(Role.WORKER, ordinal, NodeId(node)) for ordinal, node in enumerate(nodes[:count]))
 
 
-def testbed_request(directory: Path, name: str) -> SimulationRequest:
-    """The testbed's 24 jobs under the policy of ours that goes by this name there."""
+def testbed_words(directory: Path, name: str) -> dict[str, Any]:
+    """The testbed's 24 jobs under the policy of ours that goes by this name there, as `request_of` reads it."""
     ours, settings = POLICIES[name]
-    return SimulationRequest(
-        trace=str(directory / f"workload_{RUN}.csv"),
-        model="voda",
-        sizing="model",
-        nodes=3,
-        gpus_per_node=4,
-        policy=ours,
-        settings=settings,
-        start_cost_s=START_S,
-        rescale_cost_s=RESCALE_S,
-        migrate_cost_s=MIGRATE_S,
-        rate_limit_s=RATE_LIMIT_S,
-        placement="repack",
-    )
+    return {
+        "trace": str(directory / f"workload_{RUN}.csv"),
+        "policy": ours,
+        "settings": settings,
+        "nodes": 3,
+        "gpus_per_node": 4,
+        "model": "voda",
+        "sizing": "model",
+        "placement": "repack",
+        "start_cost_s": START_S,
+        "rescale_cost_s": RESCALE_S,
+        "migrate_cost_s": MIGRATE_S,
+        "rate_limit_s": RATE_LIMIT_S,
+    }
 
 
 def simulated(directory: Path, name: str) -> Summary:
     """Our own policy and placement on the same 24 jobs, as they are by default."""
-    return run_simulation(testbed_request(directory, name)).result.summary()
+    return run_simulation(request_of(testbed_words(directory, name))).result.summary()
 
 
 class Spread(NamedTuple):
@@ -192,16 +193,16 @@ class Spread(NamedTuple):
     preemptions: float
 
 
-def as_voda_request(directory: Path, name: str) -> SimulationRequest:
-    request = testbed_request(directory, name)
-    settings = {**request.settings, **DEFECTS.get(name, {})}
-    return replace(request, settings=settings, placement="repack-by-lot")
+def as_voda_words(directory: Path, name: str) -> dict[str, Any]:
+    words = testbed_words(directory, name)
+    settings = {**words["settings"], **DEFECTS.get(name, {})}
+    return {**words, "settings": settings, "placement": "repack-by-lot"}
 
 
 @cache
 def as_voda(directory: Path, name: str) -> Spread:
     """B1: our own policy and placement with the defects that Voda's had, as a mean over lots: seeds 0 to 39."""
-    request = as_voda_request(directory, name)
+    request = request_of(as_voda_words(directory, name))
     runs = [run_simulation(replace(request, seed=seed)).result.summary() for seed in range(SEEDS)]
     jcts = [run.jct_avg_s for run in runs]
     return Spread(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from sterna.compose import replay_file
+from sterna.compose.decision_journals import replay_file
 from sterna.interfaces.cli.main import cli
 from tests.e2e.up import ROOT, Up, running
 

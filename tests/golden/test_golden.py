@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sterna.compose import SimulationRequest, run_simulation
+from sterna.compose.requests import ClusterRequest, CostsRequest, RulesRequest, SimulationRequest, TraceRequest
+from sterna.compose.simulation import run_simulation
 from sterna.journal.golden import golden_lines
 from sterna.model.events import Event
 from sterna.model.plan import Decision, Outcome
@@ -40,8 +41,12 @@ def journal_of(policy: str, directory: Path) -> str:
     trace = directory / "first.csv"
     lines = shipped_traces()["poisson-120"].read_text(encoding="utf-8").splitlines(keepends=True)
     trace.write_text("".join(lines[: JOBS + 1]), encoding="utf-8")
-    costs = {"start_cost_s": 30.0, "rescale_cost_s": 30.0, "migrate_cost_s": 30.0}
-    request = SimulationRequest(trace=str(trace), policy=policy, nodes=2, gpus_per_node=4, **costs)  # type: ignore[arg-type]
+    request = SimulationRequest(
+        trace=TraceRequest(file=str(trace)),
+        cluster=ClusterRequest(nodes=2, gpus_per_node=4),
+        rules=RulesRequest(policy=policy),
+        costs=CostsRequest(start_s=30.0, rescale_s=30.0, migrate_s=30.0),
+    )
     journal = GoldenJournal()
     run_simulation(request, journal=journal)
     return "\n".join(journal.lines) + "\n"

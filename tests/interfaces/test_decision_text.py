@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sterna.compose import decide_file
+from sterna.compose.requests import RulesRequest
+from sterna.compose.snapshot_decision import decide_file
 from sterna.interfaces.reports.decision import decision_text
 from sterna.placement.strategies import placement
 from sterna.planner.decide import decide
@@ -41,7 +42,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "docs" / "examples").glob("*.yaml
 @pytest.mark.parametrize("name", [entry.name for entry in ENTRIES])
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_policy_has_a_size_and_a_reason_for_every_job_of_the_examples(example, name):
-    view, decision = decide_file(str(example), policy=name)
+    view, decision = decide_file(str(example), RulesRequest(policy=name))
     lines = decision_text(view, decision, policy=name).splitlines()
     record = decision_record(view, decision)
     assert [told["job"] for told in record["jobs"]] == [job.id for job in view.jobs]
@@ -58,7 +59,8 @@ def test_the_answer_does_not_depend_on_the_order_of_the_file(name, tmp_path):
     document["nodes"].reverse()
     shuffled = tmp_path / "shuffled.json"
     shuffled.write_text(json.dumps(document))
-    answers = [json.dumps(decision_record(*decide_file(str(path), policy=name))) for path in (EXAMPLES[-1], shuffled)]
+    rules = RulesRequest(policy=name)
+    answers = [json.dumps(decision_record(*decide_file(str(path), rules))) for path in (EXAMPLES[-1], shuffled)]
     assert answers[0] == answers[1]
 
 

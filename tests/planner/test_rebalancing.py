@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.worlds import cluster, job, node
 
-from sterna.compose import replay_lines
+from sterna.compose.decision_journals import replay_lines
 from sterna.journal.journal import Shapes, TextJournal, line_of
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import JobId

@@ -2,21 +2,36 @@
 
 import pytest
 
-from sterna.compose import SimulationRequest, run_simulation
+from sterna.compose.requests import (
+    ClusterRequest,
+    CostsRequest,
+    ModelRequest,
+    RulesRequest,
+    SimulationRequest,
+    TraceRequest,
+)
+from sterna.compose.simulation import run_simulation
 from sterna.engines.simulator.results import SimulationResult
 from sterna.policies.registry import ENTRIES
 
 GPUS = 32
 
 
-def run(name: str, **more: object) -> SimulationResult:
-    request = SimulationRequest(generate="poisson", jobs=60, seed=2, policy=name, nodes=4, gpus_per_node=8, **more)  # type: ignore[arg-type]
+def run(name: str, *, nodes: int = 4, costs_s: float = 0.0, model: str | None = None) -> SimulationResult:
+    request = SimulationRequest(
+        trace=TraceRequest(generate="poisson", jobs=60),
+        cluster=ClusterRequest(nodes=nodes, gpus_per_node=8),
+        model=ModelRequest(name=model),
+        rules=RulesRequest(policy=name),
+        costs=CostsRequest(start_s=costs_s, rescale_s=costs_s, migrate_s=costs_s),
+        seed=2,
+    )
     return run_simulation(request).result
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in ENTRIES])
 def test_s1_no_gpu_is_used_twice_and_no_second_is_made_up(name):
-    result = run(name, start_cost_s=30.0, rescale_cost_s=30.0, migrate_cost_s=30.0)
+    result = run(name, costs_s=30.0)
     assert all(record.finished_s is not None for record in result.records)
     assert all(0 <= sample.gpus_used <= GPUS for sample in result.samples)
     used = sum(record.gpu_s for record in result.records)
@@ -35,9 +50,7 @@ def test_s1_no_gpu_is_used_twice_and_no_second_is_made_up(name):
 @pytest.mark.parametrize("name", ["fifo", "elastic-fifo", "afs-l"])
 def test_s1_no_job_is_faster_than_it_could_be_alone(name):
     shared = run(name)
-    alone = run_simulation(
-        SimulationRequest(generate="poisson", jobs=60, seed=2, policy="max-min", nodes=400, gpus_per_node=8)
-    ).result
+    alone = run("max-min", nodes=400)
     best = {record.id: record.jct_s for record in alone.records}
     for record in shared.records:
         assert record.jct_s is not None

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.compose import SimulationRequest, run_simulation
+from sterna.compose.requests import ClusterRequest, ModelRequest, RulesRequest, SimulationRequest, TraceRequest
+from sterna.compose.simulation import run_simulation
 from sterna.engines.simulator.contention import Appetite, SharedCpu
 from sterna.engines.simulator.misfortune import Costs, Faults
 from sterna.engines.simulator.models.catalogue import make_jobs, performance_model
@@ -137,7 +138,11 @@ def test_bad_luck_and_contention_together_still_finish_every_job(seed):
 
 def test_without_contention_neighbours_do_not_matter():
     request = SimulationRequest(
-        trace=None, generate="specon", jobs=50, policy="fifo", model="fixed", nodes=4, gpus_per_node=0, seed=1
+        trace=TraceRequest(generate="specon", jobs=50),
+        cluster=ClusterRequest(nodes=4, gpus_per_node=0),
+        model=ModelRequest(name="fixed"),
+        rules=RulesRequest(policy="fifo"),
+        seed=1,
     )
     records = run_simulation(request).result.records
     alone = {row.id: row.duration_s for row in specon_jobs(seed=1)}
@@ -148,7 +153,11 @@ def test_without_contention_neighbours_do_not_matter():
 def test_jobs_that_request_nothing_run_under_every_policy(name):
     """Nothing fits any number of times on any node: no policy may divide by it, and none may leave it waiting."""
     request = SimulationRequest(
-        generate="specon", jobs=12, policy=name, model="fixed", nodes=4, gpus_per_node=0, cpus_per_node=8, seed=2
+        trace=TraceRequest(generate="specon", jobs=12),
+        cluster=ClusterRequest(nodes=4, gpus_per_node=0, cpus_per_node=8),
+        model=ModelRequest(name="fixed"),
+        rules=RulesRequest(policy=name),
+        seed=2,
     )
     assert all(record.finished_s is not None for record in run_simulation(request).result.records)
 

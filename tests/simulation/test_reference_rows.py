@@ -6,7 +6,7 @@ import pytest
 from benchmarks.reference_rows import ROWS, ReferenceRow
 from tests.traces import trace_path
 
-from sterna.compose import run_simulation
+from sterna.compose.simulation import run_simulation
 
 
 def found(row: ReferenceRow) -> dict[str, float]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sterna.compose import SimulationRequest, pins_of, run_simulation
+from sterna.compose.requests import ClusterRequest, ModelRequest, RulesRequest, SimulationRequest, TraceRequest
+from sterna.compose.simulation import pins_of, run_simulation
 from sterna.engines.simulator.container_migration import SCENARIOS, container_migration_jobs
 from sterna.engines.simulator.models.catalogue import make_jobs, performance_model
 from sterna.engines.simulator.simulate import Simulation, simulate
@@ -96,14 +97,18 @@ def test_voda_39_every_job_starts_on_the_same_node_in_all_arms(specon):
 
 def test_voda_39_pins_are_saved_and_used_by_another_run(tmp_path):
     spread = SimulationRequest(
-        generate="specon", jobs=20, policy="fifo", model="fixed", nodes=4, gpus_per_node=0, placement="spread"
+        trace=TraceRequest(generate="specon", jobs=20),
+        cluster=ClusterRequest(nodes=4, gpus_per_node=0),
+        model=ModelRequest(name="fixed"),
+        rules=RulesRequest(policy="fifo", placement="spread"),
     )
     first = run_simulation(spread).result
     path = tmp_path / "pins.csv"
     path.write_text(dump_pins(pins_of(first)))
     assert read_pins(path) == pins_of(first)
-    piled = run_simulation(replace(spread, placement="packed")).result
-    again = run_simulation(replace(spread, placement="packed", pin=str(path))).result
+    packed = replace(spread, rules=RulesRequest(policy="fifo", placement="packed"))
+    piled = run_simulation(packed).result
+    again = run_simulation(replace(packed, pin=str(path))).result
     assert pins_of(piled) != pins_of(first)
     assert pins_of(again) == pins_of(first)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from benchmarks.reference_rows import ROWS, ReferenceRow
+from benchmarks.request_words import request_of
 from benchmarks.validate import command, reference_lines, voda_command, voda_lines
-from benchmarks.voda_testbed import POLICIES, as_voda_request
+from benchmarks.voda_testbed import POLICIES, as_voda_words
 from tests.traces import trace_path
 from typer.testing import CliRunner
 
-from sterna.compose import run_simulation
+from sterna.compose.simulation import run_simulation
 from sterna.interfaces.cli.main import cli
 
 PAGE = (Path(__file__).parents[2] / "docs" / "validation.md").read_text()
@@ -55,7 +56,7 @@ def test_a_command_of_the_page_gives_the_number_of_its_row(row):
 def test_a_command_of_the_page_is_one_of_the_runs_behind_b1(name):
     testbed = trace_path("voda-testbed")
     assert voda_command(name) in PAGE.splitlines()
-    run = run_simulation(as_voda_request(testbed, name)).result.summary()
+    run = run_simulation(request_of(as_voda_words(testbed, name))).result.summary()
     assert answered(voda_command(name), testbed.parent)["jct_avg_s"] == pytest.approx(run.jct_avg_s)
 
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import psutil
 
-from sterna.engines.local.api.service import LocalScheduler, open_local
+from sterna.compose.local_engine import open_local
+from sterna.engines.local.api.service import LocalScheduler
 from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.engines.local.process.assembly import LocalConfig
 from sterna.engines.local.world.machine_nodes import VirtualNodes

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.api.service import LocalScheduler, open_local
+from sterna.compose.local_engine import open_local
+from sterna.engines.local.api.service import LocalScheduler
 from sterna.engines.local.progress import evaluations
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.model.errors import InvalidRequest

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.local.api.service import open_local
+from sterna.compose.local_engine import open_local
 from sterna.engines.local.launch.warden.values import Census, Exited, Launch, Limit, Limits, Phase, ProcessState
 from sterna.engines.local.process import daemon
 from sterna.model.errors import EngineUnavailable, NotFound

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sterna.engines.local.api.service import open_local
+from sterna.compose.local_engine import open_local
 from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.model.errors import Conflict
 from tests.engines.local.lab import config, fresh_home, lab, processes_of, running, swept, toy, traced
@@ -131,7 +131,7 @@ def test_policy_and_cordons_outlive_the_engine():
 
 def test_decisions_are_kept_in_a_form_that_replays():
     async def story(home: Path) -> None:
-        from sterna.compose import replay_file
+        from sterna.compose.decision_journals import replay_file
 
         async with running(config(home, nodes=2, gpus=1)) as engine:
             await engine.submit(toy("a", steps=60) + "---" + toy("b", steps=30) + "---" + toy("c", steps=10))

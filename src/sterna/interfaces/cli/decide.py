@@ -73,21 +73,24 @@ def _answer(
     rebalance_set: list[str],
     idle_cpu_share: float | None,
 ) -> None:
-    from sterna.compose import decide_file
+    from sterna.compose.requests import RebalanceRequest, RulesRequest
+    from sterna.compose.snapshot_decision import decide_file
     from sterna.interfaces.cli.choices import rebalancer_names, settings
     from sterna.interfaces.cli.terminal import strong
     from sterna.interfaces.reports.decision import decision_text
     from sterna.wire.decision_file import decision_record
 
-    view, decision = decide_file(
-        snapshot,
+    moving = RebalanceRequest(
+        names=tuple(rebalancer_names(rebalance)), settings=settings(rebalance_set, flag="--rebalance-set")
+    )
+    rules = RulesRequest(
         policy=policy,
         settings=settings(set_),
         placement=placement,
-        rebalance=rebalancer_names(rebalance),
-        rebalance_settings=settings(rebalance_set, flag="--rebalance-set"),
         idle_cpu_share=idle_cpu_share,
+        rebalance=moving,
     )
+    view, decision = decide_file(snapshot, rules)
     if output is TextOutput.JSON:
         typer.echo(json.dumps(decision_record(view, decision), indent=2))
     else:

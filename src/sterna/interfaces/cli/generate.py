@@ -28,7 +28,7 @@ def generate(
 
     It is written as CSV, in Sterna's own format.
     """
-    from sterna.compose import generated_trace
+    from sterna.compose.simulated_jobs import generated_trace
 
     content = generated_trace(pattern, jobs=jobs, seed=seed)
     if file == "-":

@@ -197,7 +197,7 @@ def operator(run: OperatorOptions) -> None:
     import asyncio
 
     _require_extra()
-    from sterna.compose import run_operator
+    from sterna.compose.cluster_operator import run_operator
     from sterna.connections import limits_from
 
     log_to_stderr(run.log_level, run.log_form)

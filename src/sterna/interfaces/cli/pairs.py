@@ -43,7 +43,7 @@ def run_pairs(pairs: Sequence[Pair], *, at_a_time: int, on_progress: OnProgress)
 
 
 def run_pair(pair: Pair) -> Finding:
-    from sterna.compose import run_simulation
+    from sterna.compose.simulation import run_simulation
 
     begun_s = time.monotonic()
     outcome = run_simulation(simulation_request(pair.policy, pair.run, trace=pair.trace))

@@ -30,7 +30,7 @@ def replay(
     The journal names the policy, its options and the placement; every snapshot in it is decided anew. Nothing is
     carried out.
     """
-    from sterna.compose import replay_file
+    from sterna.compose.decision_journals import replay_file
     from sterna.interfaces.reports.replay import first_difference
 
     decisions, different = 0, None

@@ -1,54 +1,78 @@
 """From options that were typed to the request that the simulator is asked. The one place that knows both shapes."""
 
-from typing import TYPE_CHECKING
-
+from sterna.compose.requests import (
+    ClusterRequest,
+    CostsRequest,
+    ModelRequest,
+    RebalanceRequest,
+    RulesRequest,
+    SimulationRequest,
+    TimingRequest,
+    TraceRequest,
+)
 from sterna.interfaces.cli.choices import PolicyChoice, rebalancer_names, settings, trace_path
 from sterna.interfaces.cli.options import RunOptions
-
-if TYPE_CHECKING:
-    from sterna.compose import SimulationRequest
 
 
 def simulation_request(
     policy: PolicyChoice, run: RunOptions, *, trace: str | None, generate: str | None = None, jobs: int = 0
-) -> "SimulationRequest":
-    from sterna.compose import SimulationRequest
-
+) -> SimulationRequest:
+    file = None if trace is None else trace_path(trace)
     return SimulationRequest(
-        trace=None if trace is None else trace_path(trace),
-        generate=generate,
-        jobs=jobs,
-        policy=policy.name,
-        settings=dict(policy.settings),
-        format=run.format,
+        trace=TraceRequest(file=file, format=run.format, generate=generate, jobs=jobs),
+        cluster=_cluster(run),
+        model=_model(run),
+        rules=_rules(policy, run),
+        costs=CostsRequest(start_s=run.start_cost, rescale_s=run.rescale_cost, migrate_s=run.migrate_cost),
+        timing=_timing(run),
+        estimates=run.estimates,
+        pin=run.pin,
+        seed=run.seed,
+    )
+
+
+def _cluster(run: RunOptions) -> ClusterRequest:
+    return ClusterRequest(
         nodes=run.nodes,
         gpus_per_node=run.gpus_per_node,
         cpus_per_node=run.cpus_per_node,
         memory_gib_per_node=run.memory_per_node,
-        cluster=run.cluster,
-        model=run.model,
-        model_settings=settings(run.model_set, flag="--model-set"),
+        file=run.cluster,
+        node_events=run.node_events,
+        serving=run.serving,
+    )
+
+
+def _model(run: RunOptions) -> ModelRequest:
+    return ModelRequest(
+        name=run.model,
+        settings=settings(run.model_set, flag="--model-set"),
         profiles=run.profiles,
         sizing=run.sizing,
-        start_cost_s=run.start_cost,
-        rescale_cost_s=run.rescale_cost,
-        migrate_cost_s=run.migrate_cost,
-        interval_s=run.interval,
-        rate_limit_s=run.rate_limit,
+        contention=run.contention,
+    )
+
+
+def _rules(policy: PolicyChoice, run: RunOptions) -> RulesRequest:
+    return RulesRequest(
+        policy=policy.name,
+        settings=dict(policy.settings),
         placement=run.placement,
-        estimates=run.estimates,
         starving_after_s=run.starving_after,
         idle_cpu_share=run.idle_cpu_share,
+        rebalance=RebalanceRequest(
+            names=tuple(rebalancer_names(run.rebalance)), settings=settings(run.rebalance_set, flag="--rebalance-set")
+        ),
+    )
+
+
+def _timing(run: RunOptions) -> TimingRequest:
+    return TimingRequest(
+        interval_s=run.interval,
+        rate_limit_s=run.rate_limit,
         grace_s=run.grace,
         whole_seconds=run.whole_seconds,
         foretells_again=run.foretell_again,
-        contention=run.contention,
-        rebalance=tuple(rebalancer_names(run.rebalance)),
-        rebalance_settings=settings(run.rebalance_set, flag="--rebalance-set"),
-        pin=run.pin,
-        node_events=run.node_events,
-        serving=run.serving,
-        seed=run.seed,
     )
 
 

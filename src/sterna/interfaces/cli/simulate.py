@@ -62,7 +62,8 @@ def simulate(
 
     Times are seconds unless they carry a unit: 90, 90s, 1.5m, 2h.
     """
-    from sterna.compose import pins_of, run_simulation, text_journal
+    from sterna.compose.decision_journals import text_journal
+    from sterna.compose.simulation import pins_of, run_simulation
     from sterna.interfaces.cli.requests import described, simulation_request
     from sterna.interfaces.reports.findings import finding, unfinished
     from sterna.interfaces.reports.page import report_page
@@ -79,7 +80,7 @@ def simulate(
     request = simulation_request(choice, run, trace=trace, generate=generate, jobs=jobs)
     begun_s = time.monotonic()
     with progress("jobs done") as on_progress, open_sink(journal) if journal else nullcontext() as sink:
-        kept = text_journal(request, sink) if sink else None
+        kept = text_journal(request.rules, sink) if sink else None
         outcome = run_simulation(request, on_progress=on_progress, journal=kept)
     result, problems = outcome.result, tuple(problem.sentence for problem in outcome.problems)
     tell_problems(problems)

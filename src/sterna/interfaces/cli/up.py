@@ -134,7 +134,7 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
     import asyncio
     import logging
 
-    from sterna.compose import run_local
+    from sterna.compose.local_engine import LocalRequest, LocalRules, run_local
     from sterna.interfaces.api.endpoint import own_token
     from sterna.interfaces.api.lifetime import serve_until_told
     from sterna.model.quantities import memory_bytes
@@ -151,24 +151,25 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
             )
 
     memory = run.memory_per_node
-    asyncio.run(
-        run_local(
-            serve,
-            home=home,
-            nodes=_virtual_nodes(run),
-            gpus_per_node=run.gpus_per_node or 0,
-            cpus_per_node=run.cpus_per_node,
-            memory_bytes_per_node=None if memory is None else memory_bytes(memory, field="--memory-per-node"),
-            policy=run.policy,
-            settings=settings(run.set_),
-            placement=run.placement,
-            rate_limit_s=run.rate_limit,
-            rebalance=_rebalancers(run),
-            rebalance_settings=settings(run.rebalance_set, flag="--rebalance-set"),
-            idle_cpu_share=run.idle_cpu_share,
-            monitor_secret=own_token(home) if run.monitor else None,
-        )
+    rules = LocalRules(
+        policy=run.policy,
+        settings=settings(run.set_),
+        placement=run.placement,
+        rate_limit_s=run.rate_limit,
+        rebalance=_rebalancers(run),
+        rebalance_settings=settings(run.rebalance_set, flag="--rebalance-set"),
+        idle_cpu_share=run.idle_cpu_share,
     )
+    request = LocalRequest(
+        home=home,
+        nodes=_virtual_nodes(run),
+        gpus_per_node=run.gpus_per_node or 0,
+        cpus_per_node=run.cpus_per_node,
+        memory_bytes_per_node=None if memory is None else memory_bytes(memory, field="--memory-per-node"),
+        rules=rules,
+        monitor_secret=own_token(home) if run.monitor else None,
+    )
+    asyncio.run(run_local(serve, request))
 
 
 @asynccontextmanager

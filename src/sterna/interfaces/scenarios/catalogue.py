@@ -5,13 +5,19 @@ the first, so that arms differ in what was moved and in nothing else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
 
+from sterna.compose.requests import (
+    ClusterRequest,
+    CostsRequest,
+    ModelRequest,
+    RebalanceRequest,
+    RulesRequest,
+    SimulationRequest,
+    TraceRequest,
+)
+from sterna.interfaces.cli.choices import trace_path
 from sterna.model.errors import InvalidRequest
-
-if TYPE_CHECKING:
-    from sterna.compose import SimulationRequest
 
 REWARM_S = 5.0  # until a moved training program has loaded its libraries and its state again; nobody published it
 DELETE_AND_CREATE_S = 1.1  # as SpeCon's log shows
@@ -31,22 +37,19 @@ class Scenario:
     says: str  # one line
     trace: str  # shipped
     arms: tuple[Arm, ...]
-    cluster: Mapping[str, Any]  # fields of a simulation request that all arms share
+    shared: SimulationRequest  # what all arms have in common
     generator: str = ""  # a pattern that makes other jobs of the same kind from a seed. Empty: there are no others
     jobs: int = 0
 
-    def request(self, arm: Arm, *, seed: int | None = None) -> "SimulationRequest":
+    def request(self, arm: Arm, *, seed: int | None = None) -> SimulationRequest:
         """What the simulator is asked for this arm. With a seed, on jobs that are drawn anew."""
-        from sterna.compose import SimulationRequest
-        from sterna.interfaces.cli.choices import trace_path
-
-        jobs: dict[str, Any] = {"trace": trace_path(self.trace)}
-        if seed is not None:
-            if not self.generator:
-                raise InvalidRequest(field="seed", value=seed, expected=f"none: the jobs of {self.name} are fixed")
-            jobs = {"generate": self.generator, "jobs": self.jobs, "seed": seed}
-        moving = {"rebalance": arm.rebalance, "rebalance_settings": dict(arm.settings)}
-        return SimulationRequest(**(dict(self.cluster) | jobs | moving))
+        moving = RebalanceRequest(names=arm.rebalance, settings=dict(arm.settings))
+        request = replace(self.shared, rules=replace(self.shared.rules, rebalance=moving))
+        if seed is None:
+            return replace(request, trace=TraceRequest(file=trace_path(self.trace)))
+        if not self.generator:
+            raise InvalidRequest(field="seed", value=seed, expected=f"none: the jobs of {self.name} are fixed")
+        return replace(request, trace=TraceRequest(generate=self.generator, jobs=self.jobs), seed=seed)
 
 
 _SPECON_ARMS = (
@@ -54,17 +57,18 @@ _SPECON_ARMS = (
     Arm("specon", "SpeCon as published", ("specon",), {"mode": "off", "contention": "cpu"}),
     Arm("specon+cost", "moves that pay and harm nobody much", ("specon",)),
 )
-_SPECON_CLUSTER = {
-    "policy": "fifo",
-    "placement": "spread",
-    "model": "fixed",
-    "nodes": 4,
-    "gpus_per_node": 0,
-    "cpus_per_node": 8,
-    "contention": "cpu",
-    "migrate_cost_s": DELETE_AND_CREATE_S + REWARM_S,
-    "rescale_cost_s": DELETE_AND_CREATE_S + REWARM_S,
-}
+_SPECON = SimulationRequest(
+    rules=RulesRequest(policy="fifo", placement="spread"),
+    model=ModelRequest(name="fixed", contention="cpu"),
+    cluster=ClusterRequest(nodes=4, gpus_per_node=0, cpus_per_node=8),
+    costs=CostsRequest(migrate_s=DELETE_AND_CREATE_S + REWARM_S, rescale_s=DELETE_AND_CREATE_S + REWARM_S),
+)
+_CONTAINER_MIGRATION = SimulationRequest(
+    rules=RulesRequest(policy="dragon"),
+    model=ModelRequest(name="linear", sizing="request", contention="cpu"),
+    cluster=ClusterRequest(nodes=3, gpus_per_node=0, cpus_per_node=4, memory_gib_per_node=16),
+    costs=CostsRequest(migrate_s=REWARM_S, rescale_s=REWARM_S),
+)
 
 _PILES = {
     "a": "3 jobs of one worker, all on one node",
@@ -80,7 +84,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         says="SpeCon's experiment: 50 trainings without requests on 4 nodes, times nearest to the published ones",
         trace="specon-50",
         arms=_SPECON_ARMS,
-        cluster=_SPECON_CLUSTER,
+        shared=_SPECON,
     ),
     Scenario(
         name="specon-50-uneven",
@@ -89,7 +93,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         generator="specon",
         jobs=50,
         arms=_SPECON_ARMS,
-        cluster=_SPECON_CLUSTER,
+        shared=_SPECON,
     ),
     *(
         Scenario(
@@ -100,18 +104,7 @@ SCENARIOS: tuple[Scenario, ...] = (
                 Arm("dragon", "DRAGON, nothing is moved"),
                 Arm("imbalance", "work leaves overloaded nodes", ("imbalance",)),
             ),
-            cluster={
-                "policy": "dragon",
-                "model": "linear",
-                "sizing": "request",
-                "nodes": 3,
-                "gpus_per_node": 0,
-                "cpus_per_node": 4,
-                "memory_gib_per_node": 16,
-                "contention": "cpu",
-                "migrate_cost_s": REWARM_S,
-                "rescale_cost_s": REWARM_S,
-            },
+            shared=_CONTAINER_MIGRATION,
         )
         for letter, pile in _PILES.items()
     ),

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sterna.compose import pins_of, run_simulation
+from sterna.compose.simulation import pins_of, run_simulation
 from sterna.engines.simulator.results import SimulationResult
 from sterna.interfaces.scenarios.catalogue import Arm, Scenario
 

@@ -1,6 +1,6 @@
 """The local engine as the API sees it: every request of a user.
 
-    scheduler = open_local(config)         # takes the home's lock, reads the store
+    scheduler = LocalScheduler(Life(config))  # takes the home's lock, reads the store; `compose` does it
     await scheduler.run()                  # until `close`; jobs run, cycles decide
     await scheduler.close(stop_jobs=True)  # jobs commit, stop and wait for the next start
 
@@ -25,7 +25,7 @@ from sterna.engines.local.api.records import (
 )
 from sterna.engines.local.migrations import asked_moves
 from sterna.engines.local.migrations.local_door import LocalHousehold
-from sterna.engines.local.process.assembly import LocalConfig, ParsedJob, named
+from sterna.engines.local.process.assembly import ParsedJob, named
 from sterna.engines.local.process.daemon import Life
 from sterna.engines.local.process.home import Home
 from sterna.engines.local.progress.embedded_monitor import needs_monitor, require_patterns, require_watchable
@@ -49,11 +49,6 @@ from sterna.model.resources import NOTHING
 from sterna.model.workload import Contract
 
 _OURS = "sterna.dev"  # managedBy of jobs that are ours begins so
-
-
-def open_local(config: LocalConfig) -> "LocalScheduler":
-    """Become the engine of this home. `Conflict`: another one is; `InvalidRequest`: its state cannot be used."""
-    return LocalScheduler(Life(config))
 
 
 class LocalScheduler:
