@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from sterna.engines.local.api.log_reader import LogFile
-from sterna.interfaces.api.port import Record
+from sterna.interfaces.scheduler_port import Record
 from sterna.model.errors import Conflict, InvalidRequest, NotFound, SternaError
 from sterna.policies.registry import policy as policy_named
 

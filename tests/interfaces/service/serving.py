@@ -9,17 +9,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from sterna.interfaces.api.endpoint import Endpoint, read_token
 from sterna.interfaces.api.listener import listening
-from sterna.interfaces.api.port import Scheduler
 from sterna.interfaces.api.server import serving
 from sterna.interfaces.client import Client
+from sterna.interfaces.client.in_process import InProcess
+from sterna.interfaces.scheduler_port import Scheduler
 from tests.interfaces.service.fake import FakeScheduler
 
 SOON_S = 20.0  # everything that is waited for in a test comes within this, or the test fails
@@ -98,6 +99,21 @@ def service(home: Path, scheduler: Callable[[], FakeScheduler] = FakeScheduler) 
         started[0].loop.call_soon_threadsafe(leave.set)
         thread.join(SOON_S)
         assert not thread.is_alive()
+
+
+@contextmanager
+def in_process(*, deadline_s: float = SOON_S) -> Iterator[tuple[Client, FakeScheduler]]:
+    """A client of a scheduler in this process, and the scheduler, which lives on the client's own loop."""
+    made: list[FakeScheduler] = []
+
+    @asynccontextmanager
+    async def opening() -> AsyncIterator[Scheduler]:
+        made.append(FakeScheduler())
+        yield made[0]
+
+    with closing(Client(line=InProcess(opening, whom="the scheduler", deadline_s=deadline_s))) as client:
+        assert client.health()
+        yield client, made[0]
 
 
 def sterna(home: Path, *arguments: str, stdin: str | None = None, **more: Any) -> "subprocess.CompletedProcess[str]":

@@ -1,15 +1,15 @@
-"""What whoever asks an engine may rely on: one list of promises, kept by the one in memory and by the real one."""
+"""What a client may rely on: promises that the engine in memory keeps, over HTTP and in process, and the real one."""
 
 import itertools
 import sys
 
 import pytest
 
-from sterna.interfaces.api.port import PHASES
 from sterna.interfaces.client import Client
+from sterna.interfaces.scheduler_port import PHASES
 from sterna.model.errors import Conflict, InvalidRequest, NotFound, SternaError
 from tests.interfaces.service.engines import engine
-from tests.interfaces.service.serving import eventually, manifest, service
+from tests.interfaces.service.serving import eventually, in_process, manifest, service
 
 SLOWLY_S = 60.0  # real processes on a busy machine
 JOB_KEYS = {
@@ -28,8 +28,12 @@ EVENT_KEYS = {"id", "at", "job", "node", "type", "reason", "message", "data"}
 _NUMBERS = itertools.count()
 
 
-@pytest.fixture(scope="module", params=["in memory", pytest.param("local", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["in memory", "in process", pytest.param("local", marks=pytest.mark.slow)])
 def client(request, tmp_path_factory):
+    if request.param == "in process":
+        with in_process() as (client, _):
+            yield client
+        return
     home = tmp_path_factory.mktemp("home")
     with service(home) if request.param == "in memory" else engine(home):
         yield Client(str(home))

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sterna.engines.local.api.log_reader import CHUNK_BYTES, LogFile, LogReader
-from sterna.interfaces.api.logs import Selection, chosen
+from sterna.interfaces.log_stream import chosen
+from sterna.interfaces.scheduler_port import LogSelection
 from sterna.model.errors import EngineUnavailable, InvalidRequest, NotFound
 from tests.interfaces.service.serving import SOON_S, Service, eventually, manifest, service
 
@@ -151,7 +152,7 @@ OLD, NOW, OTHER = LogFile("a-worker-0-aaaaa", Path("1"), False), LogFile("a-work
     ],
 )
 def test_which_processes_are_meant(files, wanted, expected):
-    assert chosen(files, Selection("default/a", **wanted)) == expected
+    assert chosen(files, LogSelection("default/a", **wanted)) == expected
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from sterna.interfaces.api.bodies import Refused, body_of, flag, given, number, 
 from sterna.interfaces.api.door_routes import door_routes
 from sterna.interfaces.api.doorkeeper import Doorkeeper, problem_response
 from sterna.interfaces.api.json_answer import JsonAnswer
-from sterna.interfaces.api.logs import Selection, log_stream
-from sterna.interfaces.api.port import Scheduler
 from sterna.interfaces.api.problems import INTERNAL, Problem, problem_of
+from sterna.interfaces.log_stream import log_stream
+from sterna.interfaces.scheduler_port import LogSelection, Scheduler
 from sterna.model.errors import SternaError
 
 LONG_POLL_MAX_S = 60
@@ -42,12 +42,7 @@ class _Way(NamedTuple):
 
 
 def build_app(scheduler: Scheduler, *, token: str, stop: Stop, door: Door | None = None) -> ASGIApp:
-    """The whole API on one scheduler, for whoever brings this token. `door`: what monitors ask, beside it."""
-    return Doorkeeper(build_routes(scheduler, stop=stop, door=door), token=token)
-
-
-def build_routes(scheduler: Scheduler, *, stop: Stop, door: Door | None = None) -> ASGIApp:
-    """The same without a door: for whoever is inside already."""
+    """The whole API on one scheduler, for requests that bring this token. `door`: what monitors ask, beside it."""
     ways = _ways(_Answers(scheduler, stop))
     paths = dict.fromkeys(way.path for way in ways)
     routes = [_route(path, [way for way in ways if way.path == path]) for path in paths]
@@ -55,7 +50,7 @@ def build_routes(scheduler: Scheduler, *, stop: Stop, door: Door | None = None) 
         routes += door_routes(door)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False  # a path is right or wrong
-    return app
+    return Doorkeeper(app, token=token)
 
 
 def _ways(api: "_Answers") -> list[_Way]:
@@ -126,14 +121,15 @@ class _Answers:
         return await self._scheduler.events(_job_id_or_none(request), after=after, limit=limit)
 
     async def logs(self, request: Request) -> Any:
-        selection = Selection(
+        tail = number(request, "tail", default=-1, most=TAIL_MAX)
+        selection = LogSelection(
             job_id=_job_id(request),
             worker=request.query_params.get("worker"),
             follow=flag(request, "follow"),
             previous=flag(request, "previous"),
             every=flag(request, "every"),
             prefix=flag(request, "prefix"),
-            tail=number(request, "tail", default=-1, most=TAIL_MAX),
+            tail=None if tail < 0 else tail,
         )
         content = await log_stream(self._scheduler, selection)
         return StreamingResponse(_told(content), media_type="text/plain; charset=utf-8")

@@ -6,11 +6,12 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from sterna.engines.door.household import Household
 from sterna.interfaces.api.endpoint import Endpoint
-from sterna.interfaces.api.port import Scheduler
 from sterna.interfaces.api.server import serving
+from sterna.interfaces.scheduler_port import Scheduler
 
 _STOP, _LEAVE = False, True  # are training processes left alive?
 _SIGNALS = {
@@ -18,6 +19,13 @@ _SIGNALS = {
     signal.SIGINT: _STOP,
     signal.SIGHUP: _LEAVE,  # the terminal was closed: nobody asked for training to stop
 }
+
+
+class ReportedScheduler(Scheduler, Protocol):
+    """A scheduler that is also reported to, through a door."""
+
+    @property
+    def household(self) -> Household: ...
 
 
 async def serve_until_told(

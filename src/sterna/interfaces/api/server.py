@@ -22,8 +22,8 @@ from sterna.engines.door.household import Household
 from sterna.interfaces.api.app import Stop, build_app
 from sterna.interfaces.api.bodies import BODY_S
 from sterna.interfaces.api.endpoint import Endpoint, announce, own_token, prepare_home, withdraw
-from sterna.interfaces.api.port import Scheduler
 from sterna.interfaces.api.problems import MEDIA_TYPE, Problem
+from sterna.interfaces.scheduler_port import Scheduler
 
 _HEADERS_BYTES_MAX = 1 << 15  # unfinished ones included: that is what h11 counts and httptools does not
 _LIMITS = Limits(per_address=192, answer_s=3600.0)  # all come from loopback; a pager may be left alone for a while

@@ -10,7 +10,7 @@ import typer
 from sterna.interfaces.cli.terminal import EXIT_FAILED, write_file
 
 if TYPE_CHECKING:
-    from sterna.interfaces.api.port import Record
+    from sterna.interfaces.scheduler_port import Record
 
 _EPILOG = """\b
 Examples:

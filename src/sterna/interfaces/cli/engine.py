@@ -19,7 +19,6 @@ from sterna.model.errors import InvalidRequest, SternaError
 
 if TYPE_CHECKING:
     from sterna.interfaces.client import Client
-    from sterna.interfaces.client.cluster import ClusterClient
 
 
 class Engine(StrEnum):
@@ -59,7 +58,7 @@ class Choice(NamedTuple):
 
 _SAID = "sterna.said."  # keys of a context's notes begin so
 _CONTEXT: ContextVar[typer.Context | None] = ContextVar("context", default=None)
-_OPEN: ContextVar[list["ClusterClient"]] = ContextVar("open", default=[])  # noqa: B039 - replaced by `speaking`
+_OPEN: ContextVar[list["Client"]] = ContextVar("open", default=[])  # noqa: B039 - replaced by `speaking`
 
 
 @contextmanager

@@ -25,9 +25,9 @@ from sterna.model.errors import Conflict, InvalidRequest, SternaError
 if TYPE_CHECKING:
     import socket
 
-    from sterna.engines.local.api.service import LocalScheduler
     from sterna.interfaces.api.endpoint import Endpoint
-    from sterna.interfaces.api.port import Scheduler
+    from sterna.interfaces.api.lifetime import ReportedScheduler
+    from sterna.interfaces.scheduler_port import Scheduler
 
 _EPILOG = """\b
 Examples:
@@ -141,7 +141,7 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
 
-    async def serve(scheduler: "LocalScheduler") -> bool:
+    async def serve(scheduler: "ReportedScheduler") -> bool:
         async def ready(endpoint: "Endpoint") -> None:
             say(await _announcement(scheduler, endpoint, home), quiet=run.quiet)
 
@@ -173,7 +173,7 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
 
 
 @asynccontextmanager
-async def _door(scheduler: "LocalScheduler", home: Path, port: int | None) -> AsyncIterator[None]:
+async def _door(scheduler: "ReportedScheduler", home: Path, port: int | None) -> AsyncIterator[None]:
     """The scheduler's door on a port of loopback of its own, where one was asked for."""
     if port is None:
         yield

@@ -1,37 +1,39 @@
-"""Every question an engine answers, as a method. Names and records are those of `interfaces/api/port.py`."""
+"""Every question that can be asked of a scheduler, as a plain method: one client, whichever engine answers.
+
+Names and records are those of `interfaces/scheduler_port.py`.
+"""
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
-from urllib.parse import quote
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 from sterna.interfaces.api.endpoint import Endpoint, state_home
-from sterna.interfaces.client.connection import DEADLINE_S, Connection, Query, running
+from sterna.interfaces.client.connection import DEADLINE_S, SLOW_S, Connection, running
 from sterna.interfaces.client.waiting import wait_until
+from sterna.interfaces.scheduler_port import LogSelection, Questions, Record
 
-Record = dict[str, Any]
-
-_SLOW_S = 60.0  # for what may have to stop or place processes before it is answered
+T = TypeVar("T")
+Question = Callable[[Questions], Coroutine[Any, Any, T]]
 
 
 class Line(Protocol):
-    """How questions reach whoever answers them."""
+    """How questions reach the scheduler that answers them."""
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: Mapping[str, Any] | None = None,
-        deadline_s: float | None = None,  # None: the line's own
-    ) -> Any: ...
+    def ask(self, question: Question[T], *, within_s: float | None = None) -> T:
+        """The scheduler's answer, or its error. `within_s` None: as long as the line usually waits."""
+        ...
 
-    def stream(self, path: str, *, query: Query) -> Iterator[bytes]: ...
+    def logs(self, wanted: LogSelection) -> Iterator[bytes]:
+        """Bytes as they come; only the beginning has a deadline."""
+        ...
+
+    def shutdown(self, *, leave_jobs: bool) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Client:
-    """The engine of one home: STERNA_HOME, unless another is given, or whoever is at the other end of a `line`.
+    """The engine of one home: STERNA_HOME, unless another is given; or the scheduler at the other end of a `line`.
 
     Job ids are `namespace/name`, or a bare name in `namespace`.
     """
@@ -45,7 +47,7 @@ class Client:
         namespace: str = "default",
     ) -> None:
         self._home = state_home(home)
-        self._connection: Line = line or Connection(self._home, deadline_s=deadline_s)
+        self._line: Line = line or Connection(self._home, deadline_s=deadline_s)
         self._namespace = namespace
 
     @property
@@ -56,69 +58,75 @@ class Client:
         """Where the engine of the home listens; `EngineUnavailable` when none runs."""
         return running(self._home)
 
+    def close(self) -> None:
+        """Give back what the line holds open."""
+        self._line.close()
+
     def health(self) -> Record:
-        return self._get("/v1/health")
+        return self._line.ask(lambda scheduler: scheduler.health())
 
     def submit(self, manifest: str, *, cwd: str | None = None, dry_run: bool = False) -> list[Record]:
         """Jobs from a YAML text, all or none. Programs run in `cwd`, which is here unless said otherwise."""
-        body = {"manifest": manifest, "cwd": cwd or os.getcwd(), "dryRun": dry_run}
-        return _list(self._connection.ask("POST", "/v1/jobs", body=body, deadline_s=_SLOW_S))
+        where = cwd or os.getcwd()
+        return self._slow(lambda scheduler: scheduler.submit(manifest, cwd=where, dry_run=dry_run))
 
     def jobs(self, *, namespace: str | None = None) -> list[Record]:
-        return _list(self._connection.ask("GET", "/v1/jobs", query={"namespace": namespace}))
+        return self._line.ask(lambda scheduler: scheduler.jobs(namespace=namespace))
 
     def job(self, job_id: str) -> Record:
-        return self._get(self._path(job_id))
+        return self._line.ask(lambda scheduler: scheduler.job(self._id(job_id)))
 
     def delete(self, job_id: str) -> Record:
-        return _record(self._connection.ask("DELETE", self._path(job_id), deadline_s=_SLOW_S))
+        return self._slow(lambda scheduler: scheduler.delete(self._id(job_id)))
 
     def nodes(self) -> list[Record]:
-        return _list(self._connection.ask("GET", "/v1/nodes"))
+        return self._line.ask(lambda scheduler: scheduler.nodes())
 
     def migrations(self, job_id: str | None = None) -> list[Record]:
-        path = "/v1/migrations" if job_id is None else f"{self._path(job_id)}/migrations"
-        return _list(self._connection.ask("GET", path))
+        full = None if job_id is None else self._id(job_id)
+        return self._line.ask(lambda scheduler: scheduler.migrations(full))
 
     def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        path = "/v1/events" if job_id is None else f"{self._path(job_id)}/events"
-        return _list(self._connection.ask("GET", path, query={"after": after, "limit": limit}))
+        full = None if job_id is None else self._id(job_id)
+        return self._line.ask(lambda scheduler: scheduler.events(full, after=after, limit=limit))
 
     def explain(self, job_id: str) -> Record:
-        return self._get(f"{self._path(job_id)}/explain")
+        return self._line.ask(lambda scheduler: scheduler.explain(self._id(job_id)))
 
     def scale(
         self, job_id: str, *, minimum: int | None = None, maximum: int | None = None, workers: int | None = None
     ) -> Record:
-        return self._post(f"{self._path(job_id)}/scale", {"min": minimum, "max": maximum, "workers": workers})
+        full = self._id(job_id)
+        return self._slow(lambda scheduler: scheduler.scale(full, minimum=minimum, maximum=maximum, workers=workers))
 
     def migrate(self, job_id: str, *, worker: int | None = None, to: str | None = None) -> Record:
-        return self._post(f"{self._path(job_id)}/migrate", {"worker": worker, "to": to})
+        node = None if to is None else _whole(to)
+        return self._slow(lambda scheduler: scheduler.migrate(self._id(job_id), worker=worker, to=node))
 
     def suspend(self, job_id: str) -> Record:
-        return self._post(f"{self._path(job_id)}/suspend", {})
+        return self._slow(lambda scheduler: scheduler.suspend(self._id(job_id)))
 
     def resume(self, job_id: str) -> Record:
-        return self._post(f"{self._path(job_id)}/resume", {})
+        return self._slow(lambda scheduler: scheduler.resume(self._id(job_id)))
 
     def drain(self, node: str) -> Record:
-        return self._post(f"/v1/nodes/{_in_path(node)}/drain", {})
+        return self._slow(lambda scheduler: scheduler.drain(_whole(node)))
 
     def uncordon(self, node: str) -> Record:
-        return self._post(f"/v1/nodes/{_in_path(node)}/uncordon", {})
+        return self._slow(lambda scheduler: scheduler.uncordon(_whole(node)))
 
     def policy(self) -> Record:
-        return self._get("/v1/policy")
+        return self._line.ask(lambda scheduler: scheduler.policy())
 
     def set_policy(self, policy: str, settings: Mapping[str, str] | None = None) -> Record:
-        body = {"policy": policy, "settings": dict(settings or {})}
-        return _record(self._connection.ask("PUT", "/v1/policy", body=body))
+        return self._line.ask(lambda scheduler: scheduler.set_policy(policy, dict(settings or {})))
 
     def changed(self, *, after: int, timeout_s: float = 30.0) -> int:
         """The number of the newest event, once it is above `after` or time is up."""
-        query = {"after": after, "timeout": max(0, min(60, int(timeout_s)))}
-        answer = self._connection.ask("GET", "/v1/changed", query=query, deadline_s=timeout_s + DEADLINE_S)
-        return int(_record(answer).get("counter", 0))
+        whole_s = max(0, min(60, int(timeout_s)))
+        return self._line.ask(
+            lambda scheduler: scheduler.changed(after=after, timeout_s=whole_s), within_s=timeout_s + DEADLINE_S
+        )
 
     def logs(
         self,
@@ -132,8 +140,7 @@ class Client:
         tail: int | None = None,
     ) -> Iterator[bytes]:
         """What the job's processes print; with `follow`, until the job has ended."""
-        query = {"worker": worker, "follow": follow, "previous": previous, "every": every, "prefix": prefix}
-        return self._connection.stream(f"{self._path(job_id)}/logs", query={**query, "tail": tail})
+        return self._line.logs(LogSelection(self._id(job_id), worker, follow, previous, every, prefix, tail))
 
     def wait(self, job_id: str, *, until: str = "finished", timeout_s: float | None = None) -> Record | None:
         """Until the job is as asked: succeeded, finished, running, suspended, deleted or condition=NAME.
@@ -145,22 +152,13 @@ class Client:
 
     def shutdown(self, *, leave_jobs: bool = False) -> None:
         """Stop the engine. Its jobs stop at a committed step and go on when it is started again."""
-        self._post("/v1/shutdown", {"leaveJobs": leave_jobs})
+        self._line.shutdown(leave_jobs=leave_jobs)
 
-    def _path(self, job_id: str) -> str:
-        namespace, _, name = full_id(job_id, self._namespace).partition("/")
-        return f"/v1/jobs/{_in_path(namespace)}/{_in_path(name)}"
+    def _id(self, job_id: str) -> str:
+        return _whole(full_id(job_id, self._namespace))
 
-    def _get(self, path: str) -> Record:
-        return _record(self._connection.ask("GET", path))
-
-    def _post(self, path: str, body: Mapping[str, Any]) -> Record:
-        return _record(self._connection.ask("POST", path, body=body, deadline_s=_SLOW_S))
-
-
-def _in_path(name: str) -> str:
-    """Halves of characters, of which no name consists, become question marks: they find nothing, and nothing breaks."""
-    return quote(name, safe="", errors="replace")
+    def _slow(self, question: Question[T]) -> T:
+        return self._line.ask(question, within_s=SLOW_S)
 
 
 def full_id(name: str, namespace: str = "default") -> str:
@@ -168,9 +166,6 @@ def full_id(name: str, namespace: str = "default") -> str:
     return name if "/" in name else f"{namespace}/{name}"
 
 
-def _record(answer: Any) -> Record:
-    return answer if isinstance(answer, dict) else {}
-
-
-def _list(answer: Any) -> list[Record]:
-    return answer if isinstance(answer, list) else []
+def _whole(name: str) -> str:
+    """Halves of characters, of which no name consists, become question marks: they find nothing, and nothing breaks."""
+    return name.encode(errors="replace").decode()

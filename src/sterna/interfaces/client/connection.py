@@ -1,56 +1,71 @@
-"""One request and its answer: finds the engine, brings the token, keeps a deadline, turns problems back into errors.
+"""The engine of a home over HTTP: finds it, brings the token, keeps deadlines, turns problems back into errors.
 
-The endpoint is looked up anew for every request, so that whoever watches outlives a restart of the engine.
+The endpoint is looked up anew for every request, so that a command which watches outlives a restart of the engine.
 """
 
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 from sterna.interfaces.api.endpoint import Endpoint, read_endpoint, read_token
 from sterna.interfaces.api.problems import error_of
+from sterna.interfaces.client.http_scheduler import HttpScheduler, Query, answer_of, job_path
+from sterna.interfaces.scheduler_port import LogSelection
 from sterna.model.errors import EngineUnavailable, InvalidRequest
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
+    from sterna.interfaces.client.client import Question
+
 DEADLINE_S = 10.0
+SLOW_S = 60.0  # for what may have to stop or place processes before it is answered
 BODY_BYTES_MAX = 1 << 20
 
 _CHUNK_BYTES = 1 << 16
 
-Query = Mapping[str, str | int | bool | None]  # None: not said
+T = TypeVar("T")
 
 
 class Connection:
-    """The engine of one home. Holds nothing open between requests."""
+    """The line to the engine of one home. Holds nothing open between questions."""
 
     def __init__(self, home: Path, *, deadline_s: float = DEADLINE_S) -> None:
         self.home = home
         self._deadline_s = deadline_s
 
-    def ask(
+    def ask(self, question: "Question[T]", *, within_s: float | None = None) -> T:
+        return answer_of(question(HttpScheduler(partial(self._json, within_s or self._deadline_s))))
+
+    def logs(self, wanted: LogSelection) -> Iterator[bytes]:
+        query = wanted._asdict()
+        path = f"{job_path(query.pop('job_id'))}/logs"
+        with self._answered("GET", path, query, None, self._deadline_s, endless=True) as response:
+            while content := response.read1(_CHUNK_BYTES):
+                yield content
+
+    def shutdown(self, *, leave_jobs: bool) -> None:
+        self._json(SLOW_S, "POST", "/v1/shutdown", body={"leaveJobs": leave_jobs})
+
+    def close(self) -> None:
+        pass
+
+    def _json(
         self,
+        deadline_s: float,
         method: str,
         path: str,
         *,
         query: Query | None = None,
         body: Mapping[str, Any] | None = None,
-        deadline_s: float | None = None,
     ) -> Any:
-        """The answer as JSON. `deadline_s` where another than the usual one fits the question."""
-        with self._answered(method, path, query, body, deadline_s or self._deadline_s) as response:
+        with self._answered(method, path, query, body, deadline_s) as response:
             return _read_json(response)
-
-    def stream(self, path: str, *, query: Query) -> Iterator[bytes]:
-        """Bytes as they come, for as long as the engine sends: what is followed has no deadline."""
-        with self._answered("GET", path, query, None, self._deadline_s, endless=True) as response:
-            while content := response.read1(_CHUNK_BYTES):
-                yield content
 
     @contextmanager
     def _answered(
@@ -75,7 +90,7 @@ class Connection:
             http.connect()
             sock = http.sock
             with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before it read everything
-                http.request(method, target(path, query or {}), content, headers)
+                http.request(method, _target(path, query or {}), content, headers)
             response = http.getresponse()
             if response.status >= 400:
                 raise error_of(response.status, _read_json(response))
@@ -116,7 +131,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def target(path: str, query: Query) -> str:
+def _target(path: str, query: Query) -> str:
     said = {
         name: int(value) if isinstance(value, bool) else value for name, value in query.items() if value is not None
     }

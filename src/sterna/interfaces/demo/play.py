@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sterna.interfaces.api.port import FINISHED, Record
 from sterna.interfaces.demo.story import CUES, DRAIN, GIVES_UP_AFTER_S, Cue, Drain, manifest
 from sterna.interfaces.plots.timeline import Mark, Stretch
+from sterna.interfaces.scheduler_port import FINISHED, Record
 from sterna.model.errors import EngineUnavailable
 
 _LOOKS_EVERY_S = 0.5

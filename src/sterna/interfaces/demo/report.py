@@ -5,10 +5,10 @@ from statistics import median
 from typing import Any
 
 from sterna import __version__
-from sterna.interfaces.api.port import Record
 from sterna.interfaces.demo.play import Seen
 from sterna.interfaces.plots.scales import duration
 from sterna.interfaces.plots.timeline import timeline_plot
+from sterna.interfaces.scheduler_port import Record
 
 TITLE = "Six jobs share three nodes, and one node is emptied under them"
 

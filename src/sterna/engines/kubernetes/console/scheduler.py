@@ -1,4 +1,4 @@
-"""Every request of a user, as the API and the commands ask it: the port of `interfaces/api/port.py`, on a cluster.
+"""Every request of a user, as commands ask it: the port of `interfaces/scheduler_port.py`, on a cluster.
 
     async with ClusterScheduler(api, namespace="research", read=..., parse=...) as scheduler:
         await scheduler.explain("research/mnist")

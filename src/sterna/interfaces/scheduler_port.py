@@ -1,12 +1,14 @@
-"""What the API needs of a scheduler: the seam between HTTP and whatever engine stands behind it.
+"""What can be asked of a scheduler: the one port that every interface asks through, whichever engine answers.
 
-Records are plain JSON values with camelCase keys, already in the form in which people and programs see them, so that
-nothing between the engine and `-o json` renames anything. Errors are those of `sterna.model.errors`: `InvalidRequest`,
-`NotFound`, `Conflict`, `EngineUnavailable`, `EngineRefused`.
+The local engine answers in its own process, the console of a cluster from the API server, and
+`client/http_scheduler.py` passes questions on to an engine of another process. Records are plain JSON values with
+camelCase keys, already in the form in which people and programs see them, so that nothing between the engine and
+`-o json` renames anything. Errors are those of `sterna.model.errors`: `InvalidRequest`, `NotFound`, `Conflict`,
+`EngineUnavailable`, `EngineRefused`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Record = dict[str, Any]
 
@@ -57,8 +59,20 @@ class Log(Protocol):
         ...
 
 
-class Scheduler(Protocol):
-    """One engine with its jobs. A job id is `namespace/name`."""
+class LogSelection(NamedTuple):
+    """Which output of a job is wanted, and how."""
+
+    job_id: str
+    worker: str | None = None  # None: of all workers
+    follow: bool = False
+    previous: bool = False
+    every: bool = False
+    prefix: bool = False  # each line begins with the worker it is from
+    tail: int | None = None  # lines of each process. None: all
+
+
+class Questions(Protocol):
+    """Everything that is answered by a record. A job id is `namespace/name`."""
 
     async def submit(self, manifest: str, *, cwd: str, dry_run: bool = False) -> list[Record]:
         """Jobs from one YAML text, several documents: all of them or none."""
@@ -100,12 +114,16 @@ class Scheduler(Protocol):
 
     async def set_policy(self, policy: str, settings: Mapping[str, str]) -> Record: ...
 
-    async def logs(self, job_id: str, worker: str | None) -> Sequence[Log]:
-        """Of every process the job has had, or of one worker's: the newest last."""
-        ...
-
     async def changed(self, *, after: int, timeout_s: float) -> int:
         """The number of the newest event once it is above `after`, or whatever it is when time is up."""
         ...
 
     async def health(self) -> Record: ...
+
+
+class Scheduler(Questions, Protocol):
+    """One engine with its jobs, in this process: it can also open what they print, which `log_stream` puts together."""
+
+    async def logs(self, job_id: str, worker: str | None) -> Sequence[Log]:
+        """Of every process the job has had, or of one worker's: the newest last."""
+        ...

@@ -5,10 +5,9 @@ Which processes: those that live, or where none does the last of each worker; `p
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncGenerator, Sequence
 
-from sterna.interfaces.api.port import FINISHED, Log, LogReader, Scheduler
+from sterna.interfaces.scheduler_port import FINISHED, Log, LogReader, LogSelection, Scheduler
 from sterna.model.errors import InvalidRequest, NotFound
 
 _LOOK_EVERY_S = 0.2  # for new bytes
@@ -17,19 +16,7 @@ _FAREWELL_S = 3.0  # for bytes that are still on their way when the job has ende
 _LINE_MAX = 1 << 16  # a longer one is cut rather than kept
 
 
-class Selection(NamedTuple):
-    """Which output of a job is wanted, and how."""
-
-    job_id: str
-    worker: str | None = None  # None: of all workers
-    follow: bool = False
-    previous: bool = False
-    every: bool = False
-    prefix: bool = False  # each line begins with the worker it is from
-    tail: int = -1  # lines of each process; below 0: all
-
-
-async def log_stream(scheduler: Scheduler, wanted: Selection) -> AsyncIterator[bytes]:
+async def log_stream(scheduler: Scheduler, wanted: LogSelection) -> AsyncGenerator[bytes, None]:
     """The stream. A job that is not there is an error now, before the answer begins."""
     if wanted.previous and (wanted.follow or wanted.every):
         raise InvalidRequest(field="previous", value=True, expected="neither follow nor every beside it")
@@ -37,7 +24,7 @@ async def log_stream(scheduler: Scheduler, wanted: Selection) -> AsyncIterator[b
     return _followed(scheduler, wanted, logs) if wanted.follow else _printed(wanted, chosen(logs, wanted))
 
 
-def chosen(logs: Sequence[Log], wanted: Selection) -> list[Log]:
+def chosen(logs: Sequence[Log], wanted: LogSelection) -> list[Log]:
     """Out of all processes, the newest last, those that are meant."""
     if wanted.every:
         return list(logs)
@@ -48,7 +35,7 @@ def chosen(logs: Sequence[Log], wanted: Selection) -> list[Log]:
     return list({log.seat: log for log in logs if log not in current}.values())
 
 
-async def _printed(wanted: Selection, logs: Sequence[Log]) -> AsyncIterator[bytes]:
+async def _printed(wanted: LogSelection, logs: Sequence[Log]) -> AsyncGenerator[bytes, None]:
     """Log after log, each as long as it was when its turn came."""
     for log in logs:
         output = await _opened(log, wanted)
@@ -60,7 +47,7 @@ async def _printed(wanted: Selection, logs: Sequence[Log]) -> AsyncIterator[byte
             await output.reader.close()
 
 
-async def _followed(scheduler: Scheduler, wanted: Selection, logs: Sequence[Log]) -> AsyncIterator[bytes]:
+async def _followed(scheduler: Scheduler, wanted: LogSelection, logs: Sequence[Log]) -> AsyncGenerator[bytes, None]:
     """Until the job has ended and everything is told. Processes that start meanwhile are told from their beginning."""
     clock = asyncio.get_running_loop()
     seen = {log.key for log in logs}
@@ -81,7 +68,7 @@ async def _followed(scheduler: Scheduler, wanted: Selection, logs: Sequence[Log]
                     over_s = asked_s
                 fresh = [log for log in await _logs(scheduler, wanted) if log.key not in seen]
                 seen.update(log.key for log in fresh)
-                outputs += [await _opened(log, wanted._replace(tail=-1)) for log in fresh]
+                outputs += [await _opened(log, wanted._replace(tail=None)) for log in fresh]
             elif not told:
                 await asyncio.sleep(_LOOK_EVERY_S)
         for output in outputs:
@@ -94,7 +81,7 @@ async def _followed(scheduler: Scheduler, wanted: Selection, logs: Sequence[Log]
 class _Output:
     """One process on its way into the stream: bytes as they are, or line by line where lines of several mix."""
 
-    def __init__(self, worker: str, reader: LogReader, wanted: Selection) -> None:
+    def __init__(self, worker: str, reader: LogReader, wanted: LogSelection) -> None:
         self.reader = reader
         self._prefix = f"[{worker}] ".encode() if wanted.prefix else b""
         self._part = b""  # of a line whose end has not come
@@ -112,8 +99,8 @@ class _Output:
         return self._prefix + line + b"\n" if line else b""
 
 
-async def _opened(log: Log, wanted: Selection) -> _Output:
-    reader = await log.open(tail=wanted.tail if wanted.tail >= 0 else None, follow=wanted.follow)
+async def _opened(log: Log, wanted: LogSelection) -> _Output:
+    reader = await log.open(tail=wanted.tail, follow=wanted.follow)
     return _Output(log.worker, reader, wanted)
 
 
@@ -128,7 +115,7 @@ async def _is_over(scheduler: Scheduler, job_id: str) -> bool:
         return True
 
 
-async def _logs(scheduler: Scheduler, wanted: Selection) -> Sequence[Log]:
+async def _logs(scheduler: Scheduler, wanted: LogSelection) -> Sequence[Log]:
     try:
         return await scheduler.logs(wanted.job_id, wanted.worker)
     except NotFound:  # deleted while we watched
