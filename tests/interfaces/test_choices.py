@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.interfaces.cli.choices import PolicyChoice, policy_choices, settings, shipped_traces, split_list, trace_path
+from sterna.interfaces.cli.choices import PolicyChoice, policy_choices, settings, split_list
 from sterna.model.errors import InvalidRequest
 from sterna.policies.registry import ENTRIES
+from sterna.wire.traces.shipped import shipped_traces, trace_path
 
 
 def labels(*lists: str, common: dict[str, str] | None = None) -> list[str]:

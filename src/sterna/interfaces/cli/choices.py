@@ -1,11 +1,10 @@
-"""What was typed about policies and traces, taken apart: `las:demote=jump`, `a,b,c`, `key=value`.
+"""What was typed about policies, taken apart: `las:demote=jump`, `a,b,c`, `key=value`.
 
 Whether a policy of that name exists, and what its options may be, the registry says.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from sterna.model.errors import InvalidRequest
 
@@ -69,20 +68,6 @@ def policy_choices(lists: Sequence[str], common: Mapping[str, str]) -> list[Poli
     for key in common.keys() - taken:
         raise InvalidRequest(field="--set", value=key, expected="an option of at least one of the policies")
     return list(dict.fromkeys(chosen))
-
-
-def trace_path(words: str) -> str:
-    """A file as it was typed, or a shipped trace by its name: `poisson-120`."""
-    shipped = shipped_traces().get(words)
-    return words if shipped is None or Path(words).exists() else str(shipped)
-
-
-def shipped_traces() -> dict[str, Path]:
-    """The traces that come with the package, by name."""
-    import sterna
-
-    folder = Path(sterna.__file__).parent / "data"
-    return {path.stem: path for path in sorted(folder.glob("*.csv"))}
 
 
 def split_list(lists: Sequence[str]) -> list[str]:

@@ -10,8 +10,9 @@ from sterna.compose.requests import (
     TimingRequest,
     TraceRequest,
 )
-from sterna.interfaces.cli.choices import PolicyChoice, rebalancer_names, settings, trace_path
+from sterna.interfaces.cli.choices import PolicyChoice, rebalancer_names, settings
 from sterna.interfaces.cli.options import RunOptions
+from sterna.wire.traces.shipped import trace_path
 
 
 def simulation_request(

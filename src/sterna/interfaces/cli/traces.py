@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from sterna.interfaces.cli.choices import shipped_traces, trace_path
 from sterna.interfaces.cli.terminal import strong, tell_problems
+from sterna.wire.traces.shipped import shipped_traces, trace_path
 
 
 def traces(

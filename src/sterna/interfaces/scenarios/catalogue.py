@@ -16,8 +16,8 @@ from sterna.compose.requests import (
     SimulationRequest,
     TraceRequest,
 )
-from sterna.interfaces.cli.choices import trace_path
 from sterna.model.errors import InvalidRequest
+from sterna.wire.traces.shipped import trace_path
 
 REWARM_S = 5.0  # until a moved training program has loaded its libraries and its state again; nobody published it
 DELETE_AND_CREATE_S = 1.1  # as SpeCon's log shows
