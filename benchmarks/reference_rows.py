@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.request_words import request_of
-from sterna.compose.requests import SimulationRequest
+from sterna.compose.simulation_requests import SimulationRequest
 
 
 def traces_directory() -> Path | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sterna.compose.requests import SimulationRequest
+from sterna.compose.simulation_requests import SimulationRequest
 
 _FIELDS: Mapping[str, tuple[str, str]] = {  # topic and field of the request
     "trace": ("trace", "file"),

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from benchmarks.reference_rows import COUNTED, POLLUX, TIRESIAS, traces_directory
 from benchmarks.request_words import request_of
-from sterna.compose.requests import SimulationRequest
 from sterna.compose.simulation import simulation_of
+from sterna.compose.simulation_requests import SimulationRequest
 from sterna.engines.simulator.simulate import simulate
 
 MEMORY_LIMIT_MIB = 500

@@ -28,9 +28,9 @@ from sterna.engines.simulator.specon import (
     specon_jobs,
 )
 from sterna.interfaces.reports.grid import aligned
-from sterna.interfaces.scenarios.catalogue import DELETE_AND_CREATE_S, REWARM_S, Arm, scenario_named
-from sterna.interfaces.scenarios.running import ArmOutcome, outcome, run_scenario
-from sterna.interfaces.scenarios.words import arms_table
+from sterna.interfaces.scenarios.scenario_catalogue import DELETE_AND_CREATE_S, REWARM_S, Arm, scenario_named
+from sterna.interfaces.scenarios.scenario_runs import ArmOutcome, outcome, run_scenario
+from sterna.interfaces.scenarios.scenario_text import arms_table
 from sterna.model.judging import Judge
 from sterna.placement.pinning import Pins, pinned
 from sterna.placement.rebalancers.registry import rebalancing

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sterna.interfaces.api.endpoint import read_endpoint, read_token
+from sterna.interfaces.api.engine_home import read_endpoint, read_token
 from sterna.protocol.tokens import job_token
 from tests.attack.http_corpus import SOON_S, Victim
 

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from sterna.interfaces.api.endpoint import read_token
-from sterna.interfaces.api.problems import INTERNAL
+from sterna.interfaces.api.engine_home import read_token
+from sterna.interfaces.api.problem_details import INTERNAL
 from sterna.model.errors import EngineRefused, InvalidRequest, NotFound
 from tests.e2e.up import Up, running
 from tests.wire.manifests.builders import elasticjob

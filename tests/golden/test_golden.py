@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sterna.compose.requests import ClusterRequest, CostsRequest, RulesRequest, SimulationRequest, TraceRequest
 from sterna.compose.simulation import run_simulation
+from sterna.compose.simulation_requests import (
+    ClusterRequest,
+    CostsRequest,
+    RulesRequest,
+    SimulationRequest,
+    TraceRequest,
+)
 from sterna.journal.golden import golden_lines
 from sterna.model.events import Event
 from sterna.model.plan import Decision, Outcome

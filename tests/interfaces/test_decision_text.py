@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sterna.compose.requests import RulesRequest
+from sterna.compose.simulation_requests import RulesRequest
 from sterna.compose.snapshot_decision import decide_file
 from sterna.interfaces.reports.decision import decision_text
 from sterna.placement.strategies import placement

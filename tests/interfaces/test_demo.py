@@ -9,7 +9,7 @@ import pytest
 from sterna.interfaces.demo.play import Play, Seen
 from sterna.interfaces.demo.report import figures, page, picture, text_report, went_well
 from sterna.interfaces.demo.story import CUES, DRAIN, GIVES_UP_AFTER_S, manifest
-from sterna.interfaces.plots.timeline import Mark, Stretch, timeline_plot
+from sterna.interfaces.plots.gpu_slots import Mark, Stretch, timeline_plot
 from sterna.wire.manifests import read_manifests
 
 Record = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from html.parser import HTMLParser
 
-from sterna.interfaces.reports.findings import finding
 from sterna.interfaces.reports.page import report_page
+from sterna.interfaces.reports.run_finding import finding
 from tests.interfaces.results import result
 
 

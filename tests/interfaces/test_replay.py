@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sterna.interfaces.cli.main import cli
-from sterna.interfaces.reports.replay import first_difference
+from sterna.interfaces.reports.replay_difference import first_difference
 from sterna.journal.replay import Replayed
 
 RUN = ["simulate", "--generate", "bursty", "--jobs", "12", "--nodes", "2", "--rescale-cost", "30s", "-o", "csv"]

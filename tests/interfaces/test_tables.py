@@ -8,10 +8,9 @@ import re
 import pytest
 
 from sterna.engines.simulator.results import Summary
-from sterna.interfaces.reports.columns import COLUMNS
-from sterna.interfaces.reports.findings import finding
 from sterna.interfaces.reports.grid import aligned
-from sterna.interfaces.reports.tables import (
+from sterna.interfaces.reports.run_finding import finding
+from sterna.interfaces.reports.simulation_tables import (
     markdown_table,
     records_csv,
     simulation_json,
@@ -19,6 +18,7 @@ from sterna.interfaces.reports.tables import (
     summary_card,
     summary_table,
 )
+from sterna.interfaces.reports.summary_columns import COLUMNS
 from tests.interfaces.results import record, result
 
 FAST, SLOW = result("afs-l", slower=1).summary(), result("fifo", slower=2).summary()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sterna.compose.requests import (
+from sterna.compose.simulation import run_simulation
+from sterna.compose.simulation_requests import (
     ClusterRequest,
     CostsRequest,
     ModelRequest,
@@ -10,7 +11,6 @@ from sterna.compose.requests import (
     SimulationRequest,
     TraceRequest,
 )
-from sterna.compose.simulation import run_simulation
 from sterna.engines.simulator.results import SimulationResult
 from sterna.policies.registry import ENTRIES
 

@@ -4,8 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.compose.requests import ClusterRequest, ModelRequest, RulesRequest, SimulationRequest, TraceRequest
 from sterna.compose.simulation import run_simulation
+from sterna.compose.simulation_requests import (
+    ClusterRequest,
+    ModelRequest,
+    RulesRequest,
+    SimulationRequest,
+    TraceRequest,
+)
 from sterna.engines.simulator.contention import Appetite, SharedCpu
 from sterna.engines.simulator.misfortune import Costs, Faults
 from sterna.engines.simulator.models.catalogue import make_jobs, performance_model

@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from sterna.compose.requests import ClusterRequest, ModelRequest, RulesRequest, SimulationRequest, TraceRequest
 from sterna.compose.simulation import pins_of, run_simulation
+from sterna.compose.simulation_requests import (
+    ClusterRequest,
+    ModelRequest,
+    RulesRequest,
+    SimulationRequest,
+    TraceRequest,
+)
 from sterna.engines.simulator.container_migration import SCENARIOS, container_migration_jobs
 from sterna.engines.simulator.models.catalogue import make_jobs, performance_model
 from sterna.engines.simulator.simulate import Simulation, simulate
 from sterna.engines.simulator.specon import fitted_jobs, specon_jobs
-from sterna.interfaces.scenarios.catalogue import scenario_named
-from sterna.interfaces.scenarios.running import run_scenario
+from sterna.interfaces.scenarios.scenario_catalogue import scenario_named
+from sterna.interfaces.scenarios.scenario_runs import run_scenario
 from sterna.model.growth import Category
 from sterna.model.judging import Judge
 from sterna.placement.strategies import placement

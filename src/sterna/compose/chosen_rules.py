@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sterna.compose.requests import RulesRequest
+from sterna.compose.simulation_requests import RulesRequest
 from sterna.lifecycle.rule_names import placement_for, rebalancers, split_settings
 from sterna.model.errors import InvalidRequest
 from sterna.model.judging import Judge

@@ -6,7 +6,7 @@ from typing import Any
 
 from sterna import __version__
 from sterna.compose.chosen_rules import chosen_rules
-from sterna.compose.requests import RebalanceRequest, RulesRequest
+from sterna.compose.simulation_requests import RebalanceRequest, RulesRequest
 from sterna.journal.journal import Shapes, TextJournal
 from sterna.journal.replay import Entry, Replayed, read_journal, replay
 from sterna.lifecycle.rule_names import split_settings

@@ -1,6 +1,6 @@
 """The nodes of a simulation, and what happens to them: nodes that come and go, serving pods that take room."""
 
-from sterna.compose.requests import ClusterRequest
+from sterna.compose.simulation_requests import ClusterRequest
 from sterna.model.errors import InvalidRequest
 from sterna.model.happenings import NodeChange, NodeEvent, ServingPod
 from sterna.model.nodes import Node

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import NamedTuple
 
-from sterna.compose.requests import ClusterRequest, ModelRequest, TraceRequest
+from sterna.compose.simulation_requests import ClusterRequest, ModelRequest, TraceRequest
 from sterna.engines.simulator.generate import Pattern, generate
 from sterna.engines.simulator.models.catalogue import default_model, make_jobs, model_entry, performance_model
 from sterna.engines.simulator.specon import specon_jobs

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sterna.compose.chosen_rules import ChosenRules, chosen_rules
-from sterna.compose.requests import SimulationRequest
 from sterna.compose.simulated_cluster import node_events_of, nodes_of, serving_of
 from sterna.compose.simulated_jobs import jobs_of, require_gpus, trace_of
+from sterna.compose.simulation_requests import SimulationRequest
 from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.results import SimulationResult
 from sterna.engines.simulator.simulate import Simulation, simulate

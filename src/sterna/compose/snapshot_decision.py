@@ -4,7 +4,7 @@ import sys
 from contextlib import nullcontext
 
 from sterna.compose.chosen_rules import chosen_rules
-from sterna.compose.requests import RulesRequest
+from sterna.compose.simulation_requests import RulesRequest
 from sterna.lifecycle.rule_names import split_settings
 from sterna.model.errors import InvalidRequest
 from sterna.model.plan import Decision

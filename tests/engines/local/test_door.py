@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 from typing import Any
 
 from sterna.engines.door.door import OUTCOME, Door
-from sterna.interfaces.api.endpoint import own_token
-from sterna.interfaces.api.listener import listening
-from sterna.interfaces.api.server import serving
+from sterna.interfaces.api.api_server import serving
+from sterna.interfaces.api.engine_home import own_token
+from sterna.interfaces.api.loopback_listener import listening
 from sterna.model.errors import InvalidRequest
 from sterna.protocol.reports import Batch, Report
 from tests.engines.local.lab import Lab, config, fresh_home, lab, running, swept, toy

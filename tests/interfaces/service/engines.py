@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sterna.interfaces.api.endpoint import read_endpoint
+from sterna.interfaces.api.engine_home import read_endpoint
 from sterna.interfaces.client import Client
 from tests.interfaces.service.serving import COMMAND, eventually
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sterna.interfaces.api.endpoint import Endpoint, read_token
-from sterna.interfaces.api.listener import listening
-from sterna.interfaces.api.server import serving
+from sterna.interfaces.api.api_server import serving
+from sterna.interfaces.api.engine_home import Endpoint, read_token
+from sterna.interfaces.api.loopback_listener import listening
 from sterna.interfaces.client import Client
 from sterna.interfaces.client.in_process import InProcess
 from sterna.interfaces.scheduler_port import Scheduler

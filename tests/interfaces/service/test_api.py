@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sterna.interfaces.api.endpoint import Endpoint, announce, own_token, read_endpoint, read_token, state_home
-from sterna.interfaces.api.listener import listening
-from sterna.interfaces.api.problems import error_of, problem_of
+from sterna.interfaces.api.engine_home import Endpoint, announce, own_token, read_endpoint, read_token, state_home
+from sterna.interfaces.api.loopback_listener import listening
+from sterna.interfaces.api.problem_details import error_of, problem_of
 from sterna.model.errors import Conflict, EngineRefused, EngineUnavailable, InvalidRequest, InvariantBroken, NotFound
 from tests.interfaces.service.fake import Broken
 from tests.interfaces.service.serving import Service, eventually, manifest, service

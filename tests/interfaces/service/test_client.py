@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sterna.interfaces.api.endpoint import Endpoint, announce, own_token
+from sterna.interfaces.api.engine_home import Endpoint, announce, own_token
 from sterna.interfaces.client import Client
 from sterna.model.errors import Conflict, EngineRefused, EngineUnavailable, InvalidRequest, NotFound
 from tests.interfaces.service.serving import SOON_S, manifest, service

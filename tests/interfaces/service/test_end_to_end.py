@@ -11,7 +11,7 @@ import psutil
 import pytest
 import yaml
 
-from sterna.interfaces.api.endpoint import read_endpoint, read_token
+from sterna.interfaces.api.engine_home import read_endpoint, read_token
 from sterna.interfaces.client import Client
 from tests.interfaces.service.engines import engine
 from tests.interfaces.service.serving import COMMAND, eventually, manifest, sterna

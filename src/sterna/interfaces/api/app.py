@@ -15,11 +15,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from sterna.engines.door.door import Door
-from sterna.interfaces.api.bodies import Refused, body_of, flag, given, number, texts
 from sterna.interfaces.api.door_routes import door_routes
 from sterna.interfaces.api.doorkeeper import Doorkeeper, problem_response
 from sterna.interfaces.api.json_answer import JsonAnswer
-from sterna.interfaces.api.problems import INTERNAL, Problem, problem_of
+from sterna.interfaces.api.problem_details import INTERNAL, Problem, problem_of
+from sterna.interfaces.api.request_values import Refused, body_of, flag, given, number, texts
 from sterna.interfaces.log_stream import log_stream
 from sterna.interfaces.scheduler_port import LogSelection, Scheduler
 from sterna.model.errors import SternaError

@@ -5,8 +5,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sterna.engines.door.door import Door
-from sterna.interfaces.api.bodies import Refused, content_of
 from sterna.interfaces.api.doorkeeper import problem_response
+from sterna.interfaces.api.request_values import Refused, content_of
 
 _PATHS = ("/migrate", "/cluster-info", "/reports")
 

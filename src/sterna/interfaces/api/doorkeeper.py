@@ -8,9 +8,9 @@ import hmac
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sterna.interfaces.api.endpoint import LOOPBACK
+from sterna.interfaces.api.engine_home import LOOPBACK
 from sterna.interfaces.api.json_answer import JsonAnswer
-from sterna.interfaces.api.problems import MEDIA_TYPE, Problem
+from sterna.interfaces.api.problem_details import MEDIA_TYPE, Problem
 
 _OPEN = frozenset({"/healthz"})  # says whether an engine is there, nothing more
 

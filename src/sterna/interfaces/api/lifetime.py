@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from sterna.engines.door.household import Household
-from sterna.interfaces.api.endpoint import Endpoint
-from sterna.interfaces.api.server import serving
+from sterna.interfaces.api.api_server import serving
+from sterna.interfaces.api.engine_home import Endpoint
 from sterna.interfaces.scheduler_port import Scheduler
 
 _STOP, _LEAVE = False, True  # are training processes left alive?

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sterna.interfaces.cli.engine import Engine, chosen, speaking
+from sterna.interfaces.cli.engine_choice import Engine, chosen, speaking
 from sterna.interfaces.cli.terminal import exit_code, tell_error
 from sterna.model.errors import EngineUnavailable, InvalidRequest, SternaError
 

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from sterna.interfaces.api.endpoint import Endpoint, read_endpoint
+from sterna.interfaces.api.engine_home import Endpoint, read_endpoint
 from sterna.model.errors import EngineRefused, InvalidRequest, SternaError
 
 _STARTS_WITHIN_S = 60.0

@@ -13,7 +13,7 @@ from sterna.interfaces.cli.options import RunOptions, Settings, taking
 from sterna.interfaces.cli.terminal import progress, strong, tell_problems, tell_unfinished, write_file
 
 if TYPE_CHECKING:
-    from sterna.interfaces.reports.findings import Finding
+    from sterna.interfaces.reports.run_finding import Finding
 
 _EPILOG = """\b
 Examples:
@@ -61,10 +61,10 @@ def compare(
     """
     from sterna.interfaces.cli.choices import policy_choices, settings, split_list
     from sterna.interfaces.cli.pairs import Pair, run_pairs
-    from sterna.interfaces.cli.requests import described
+    from sterna.interfaces.cli.request_from_options import described
     from sterna.interfaces.plots.bars import comparison_figure
     from sterna.interfaces.reports.page import report_page
-    from sterna.interfaces.reports.tables import summaries_csv
+    from sterna.interfaces.reports.simulation_tables import summaries_csv
 
     choices = policy_choices(policies, settings(set_))
     files = split_list(traces)
@@ -89,7 +89,7 @@ def compare(
 
 
 def _shown(findings: "Sequence[Finding]", output: CompareOutput) -> str:
-    from sterna.interfaces.reports.tables import markdown_table, summaries_csv, summaries_json, summary_table
+    from sterna.interfaces.reports.simulation_tables import markdown_table, summaries_csv, summaries_json, summary_table
 
     summaries = [found.summary for found in findings]
     match output:

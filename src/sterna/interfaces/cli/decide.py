@@ -73,7 +73,7 @@ def _answer(
     rebalance_set: list[str],
     idle_cpu_share: float | None,
 ) -> None:
-    from sterna.compose.requests import RebalanceRequest, RulesRequest
+    from sterna.compose.simulation_requests import RebalanceRequest, RulesRequest
     from sterna.compose.snapshot_decision import decide_file
     from sterna.interfaces.cli.choices import rebalancer_names, settings
     from sterna.interfaces.cli.terminal import strong

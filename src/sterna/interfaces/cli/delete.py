@@ -15,7 +15,7 @@ from sterna.interfaces.cli.asking import (
     job_ids,
     say,
 )
-from sterna.interfaces.cli.engine import Engine, chosen
+from sterna.interfaces.cli.engine_choice import Engine, chosen
 from sterna.model.errors import InvalidRequest
 
 _EPILOG = """\b

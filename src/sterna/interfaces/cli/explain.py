@@ -35,7 +35,7 @@ def explain(
         return
     from datetime import UTC, datetime
 
-    from sterna.interfaces.reports.explanation import explanation_text
+    from sterna.interfaces.reports.explanation_text import explanation_text
 
     say(explanation_text(answer, now=datetime.now(UTC), strong=strong))
 

@@ -1,6 +1,6 @@
 """`kubectl sterna`: the same commands, asked of a cluster. kubectl runs any program on the path that is called so."""
 
-from sterna.interfaces.cli.engine import Engine
+from sterna.interfaces.cli.engine_choice import Engine
 from sterna.interfaces.cli.main import run
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from sterna.interfaces.cli.asking import Home, JobArgument, Namespace, client_of, job_id_of, until_interrupted
-from sterna.interfaces.cli.engine import program
+from sterna.interfaces.cli.engine_choice import program
 
 _EPILOG = """\b
 Examples:

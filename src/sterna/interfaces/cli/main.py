@@ -41,7 +41,7 @@ from sterna.interfaces.cli import (
     up,
     wait,
 )
-from sterna.interfaces.cli.engine import (
+from sterna.interfaces.cli.engine_choice import (
     ContextOption,
     Engine,
     EngineOption,

@@ -14,7 +14,7 @@ def models(name: Annotated[str | None, typer.Argument(help="Show this one with i
     One is shown with its options, their defaults and what they mean.
     """
     from sterna.engines.simulator.models.catalogue import ENTRIES, model_entry
-    from sterna.interfaces.reports.policies import option_facts
+    from sterna.interfaces.reports.policy_list import option_facts
 
     if name is not None:
         entry = model_entry(name)

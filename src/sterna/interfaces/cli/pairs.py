@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from sterna.interfaces.cli.choices import PolicyChoice
 from sterna.interfaces.cli.options import RunOptions
-from sterna.interfaces.cli.requests import simulation_request
+from sterna.interfaces.cli.request_from_options import simulation_request
 from sterna.interfaces.cli.terminal import OnProgress
-from sterna.interfaces.reports.findings import Finding, finding
+from sterna.interfaces.reports.run_finding import Finding, finding
 from sterna.model.errors import InvalidRequest
 
 

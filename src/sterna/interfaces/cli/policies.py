@@ -29,7 +29,7 @@ def policies(
     if output is TextOutput.JSON:
         import json
 
-        from sterna.interfaces.reports.policies import policy_facts
+        from sterna.interfaces.reports.policy_list import policy_facts
 
         typer.echo(json.dumps([policy_facts(entry) for entry in entries], indent=2))
     elif name is None:
@@ -45,7 +45,7 @@ def _print_list(entries: "tuple[PolicyEntry, ...]") -> None:
 
 
 def _print_one(entry: "PolicyEntry") -> None:
-    from sterna.interfaces.reports.policies import policy_facts
+    from sterna.interfaces.reports.policy_list import policy_facts
 
     facts = policy_facts(entry)
     typer.echo(f"{strong(entry.name)}: {entry.summary}")

@@ -36,7 +36,7 @@ def rebalancers(
     if output is TextOutput.JSON:
         import json
 
-        from sterna.interfaces.reports.rebalancers import rebalancer_facts
+        from sterna.interfaces.reports.rebalancer_list import rebalancer_facts
 
         typer.echo(json.dumps([rebalancer_facts(entry) for entry in entries], indent=2))
     elif name is None:
@@ -48,7 +48,7 @@ def rebalancers(
 
 
 def _print_one(entry: "RebalancerEntry") -> None:
-    from sterna.interfaces.reports.rebalancers import rebalancer_facts
+    from sterna.interfaces.reports.rebalancer_list import rebalancer_facts
 
     typer.echo(f"{strong(entry.name)}: {entry.summary}")
     print_options(rebalancer_facts(entry)["options"], flag="--rebalance-set")

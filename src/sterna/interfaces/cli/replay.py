@@ -31,7 +31,7 @@ def replay(
     carried out.
     """
     from sterna.compose.decision_journals import replay_file
-    from sterna.interfaces.reports.replay import first_difference
+    from sterna.interfaces.reports.replay_difference import first_difference
 
     decisions, different = 0, None
     for replayed in replay_file(journal):

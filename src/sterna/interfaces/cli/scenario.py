@@ -45,17 +45,23 @@ def scenario(
 
     Prints how much sooner jobs are done in each arm than in the first, for whom, and who pays for it.
     """
-    from sterna.interfaces.scenarios.catalogue import SCENARIOS, scenario_named
+    from sterna.interfaces.scenarios.scenario_catalogue import SCENARIOS, scenario_named
 
     if name is None:
         width = max(len(one.name) for one in SCENARIOS)
         for one in SCENARIOS:
             typer.echo(f"{strong(one.name.ljust(width))}  {one.says}")
         return
-    from sterna.interfaces.plots.changes import changes_plot
-    from sterna.interfaces.reports.tables import distribution_csv
-    from sterna.interfaces.scenarios.running import run_scenario
-    from sterna.interfaces.scenarios.words import arms_markdown, arms_table, losers_text, scenario_json, seeds_table
+    from sterna.interfaces.plots.arms import changes_plot
+    from sterna.interfaces.reports.simulation_tables import distribution_csv
+    from sterna.interfaces.scenarios.scenario_runs import run_scenario
+    from sterna.interfaces.scenarios.scenario_text import (
+        arms_markdown,
+        arms_table,
+        losers_text,
+        scenario_json,
+        seeds_table,
+    )
 
     chosen = scenario_named(name)
     with progress("draws done") as on_progress:

@@ -64,10 +64,10 @@ def simulate(
     """
     from sterna.compose.decision_journals import text_journal
     from sterna.compose.simulation import pins_of, run_simulation
-    from sterna.interfaces.cli.requests import described, simulation_request
-    from sterna.interfaces.reports.findings import finding, unfinished
+    from sterna.interfaces.cli.request_from_options import described, simulation_request
     from sterna.interfaces.reports.page import report_page
-    from sterna.interfaces.reports.tables import (
+    from sterna.interfaces.reports.run_finding import finding, unfinished
+    from sterna.interfaces.reports.simulation_tables import (
         distribution_csv,
         records_csv,
         simulation_json,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sterna.interfaces.cli.asking import Form, Home, OutputForm, Quiet, Record, client_of, for_each, printed, say
-from sterna.interfaces.cli.engine import chosen, program
+from sterna.interfaces.cli.engine_choice import chosen, program
 from sterna.interfaces.cli.options import seconds, taking
 from sterna.interfaces.reports.grid import one_line
 from sterna.model.errors import Conflict, InvalidRequest

@@ -25,7 +25,7 @@ from sterna.model.errors import Conflict, InvalidRequest, SternaError
 if TYPE_CHECKING:
     import socket
 
-    from sterna.interfaces.api.endpoint import Endpoint
+    from sterna.interfaces.api.engine_home import Endpoint
     from sterna.interfaces.api.lifetime import ReportedScheduler
     from sterna.interfaces.scheduler_port import Scheduler
 
@@ -110,8 +110,8 @@ def up(run: UpOptions) -> None:
     answers, and what of the limits of jobs is enforced here and what not.
     """
     from sterna.connections import limits_from
-    from sterna.interfaces.api.endpoint import prepare_home, state_home
-    from sterna.interfaces.api.listener import listening
+    from sterna.interfaces.api.engine_home import prepare_home, state_home
+    from sterna.interfaces.api.loopback_listener import listening
 
     home = state_home(run.home)
     _require_consistent(run)
@@ -135,7 +135,7 @@ def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
     import logging
 
     from sterna.compose.local_engine import LocalRequest, LocalRules, run_local
-    from sterna.interfaces.api.endpoint import own_token
+    from sterna.interfaces.api.engine_home import own_token
     from sterna.interfaces.api.lifetime import serve_until_told
     from sterna.model.quantities import memory_bytes
 
@@ -182,7 +182,7 @@ async def _door(scheduler: "ReportedScheduler", home: Path, port: int | None) ->
 
     from sterna.engines.door.door import Door
     from sterna.engines.door.serving import serve_door
-    from sterna.interfaces.api.endpoint import own_token
+    from sterna.interfaces.api.engine_home import own_token
 
     token, opened = own_token(home), asyncio.Event()
     door = Door(scheduler.household, lambda: (token,))

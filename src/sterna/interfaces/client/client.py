@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from sterna.interfaces.api.endpoint import Endpoint, state_home
+from sterna.interfaces.api.engine_home import Endpoint, state_home
 from sterna.interfaces.client.connection import DEADLINE_S, SLOW_S, Connection, running
 from sterna.interfaces.client.waiting import wait_until
 from sterna.interfaces.scheduler_port import LogSelection, Questions, Record

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
-from sterna.interfaces.api.endpoint import Endpoint, read_endpoint, read_token
-from sterna.interfaces.api.problems import error_of
+from sterna.interfaces.api.engine_home import Endpoint, read_endpoint, read_token
+from sterna.interfaces.api.problem_details import error_of
 from sterna.interfaces.client.http_scheduler import HttpScheduler, Query, answer_of, job_path
 from sterna.interfaces.scheduler_port import LogSelection
 from sterna.model.errors import EngineUnavailable, InvalidRequest

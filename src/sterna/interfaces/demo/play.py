@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sterna.interfaces.demo.story import CUES, DRAIN, GIVES_UP_AFTER_S, Cue, Drain, manifest
-from sterna.interfaces.plots.timeline import Mark, Stretch
+from sterna.interfaces.plots.gpu_slots import Mark, Stretch
 from sterna.interfaces.scheduler_port import FINISHED, Record
 from sterna.model.errors import EngineUnavailable
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from sterna import __version__
 from sterna.interfaces.demo.play import Seen
+from sterna.interfaces.plots.gpu_slots import timeline_plot
 from sterna.interfaces.plots.scales import duration
-from sterna.interfaces.plots.timeline import timeline_plot
 from sterna.interfaces.scheduler_port import Record
 
 TITLE = "Six jobs share three nodes, and one node is emptied under them"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from sterna.engines.simulator.results import SimulationResult
 from sterna.interfaces.plots.cdf import cdf_plot
-from sterna.interfaces.plots.frame import AXIS_PX, TITLE_PX, Area, heading, x_axis
+from sterna.interfaces.plots.chart_frame import AXIS_PX, TITLE_PX, Area, heading, x_axis
 from sterna.interfaces.plots.scales import Linear, duration, nice_ticks, time_ticks
 from sterna.interfaces.plots.svg import COLOURS, document, tag, text, text_width
 

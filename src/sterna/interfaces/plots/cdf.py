@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sterna.engines.simulator.results import SimulationResult
-from sterna.interfaces.plots.frame import (
+from sterna.interfaces.plots.chart_frame import (
     AXIS_PX,
     LEGEND_ROW_PX,
     TITLE_PX,

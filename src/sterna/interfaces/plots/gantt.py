@@ -5,7 +5,7 @@ from html import escape
 from math import sqrt
 
 from sterna.engines.simulator.results import JobRecord, Segment, SimulationResult
-from sterna.interfaces.plots.frame import AXIS_PX, TITLE_PX, Area, heading, x_axis
+from sterna.interfaces.plots.chart_frame import AXIS_PX, TITLE_PX, Area, heading, x_axis
 from sterna.interfaces.plots.scales import Linear, Scale, duration, time_ticks
 from sterna.interfaces.plots.svg import document, tag, text, text_width
 

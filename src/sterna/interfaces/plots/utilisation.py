@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sterna.engines.simulator.results import Sample, SimulationResult
-from sterna.interfaces.plots.frame import AXIS_PX, TITLE_PX, Area, heading, labels, x_axis
+from sterna.interfaces.plots.chart_frame import AXIS_PX, TITLE_PX, Area, heading, labels, x_axis
 from sterna.interfaces.plots.scales import Linear, duration, time_ticks
 from sterna.interfaces.plots.svg import COLOURS, document, polyline, tag, text, text_width
 

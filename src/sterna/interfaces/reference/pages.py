@@ -6,8 +6,8 @@ from typing import Any
 
 from sterna.interfaces.reference.blocks import filled, table
 from sterna.interfaces.reference.commands import commands_page
-from sterna.interfaces.reports.policies import policy_facts
-from sterna.interfaces.reports.rebalancers import common_facts, rebalancer_facts
+from sterna.interfaces.reports.policy_list import policy_facts
+from sterna.interfaces.reports.rebalancer_list import common_facts, rebalancer_facts
 from sterna.model.phases import FINISHED, TRANSITIONS, Phase
 from sterna.model.why import Because, Why
 from sterna.placement.rebalancers.registry import REBALANCERS

@@ -13,9 +13,9 @@ from sterna.interfaces.plots.cdf import cdf_plot
 from sterna.interfaces.plots.gantt import gantt_plot
 from sterna.interfaces.plots.scales import duration
 from sterna.interfaces.plots.utilisation import utilisation_plot
-from sterna.interfaces.reports.columns import COLUMNS, Column
-from sterna.interfaces.reports.findings import Finding
-from sterna.interfaces.reports.tables import best_of
+from sterna.interfaces.reports.run_finding import Finding
+from sterna.interfaces.reports.simulation_tables import best_of
+from sterna.interfaces.reports.summary_columns import COLUMNS, Column
 
 PROBLEMS_MAX = 50  # of one trace; more would say nothing new
 

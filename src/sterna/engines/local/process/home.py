@@ -7,7 +7,7 @@ jobs/<uid>/    checkpoints/ and workers/<uid>/ (mailbox, logs)
 lock           held by the one engine
 .reserve       room that is given up when the disk is full; .probe is what is written to find that out (`disk_watch.py`)
 
-Where it is and how clients find the engine in it (token, endpoint.json) is `interfaces/api/endpoint.py`.
+Where it is and how clients find the engine in it (token, endpoint.json) is `interfaces/api/engine_home.py`.
 """
 
 import fcntl

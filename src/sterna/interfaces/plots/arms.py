@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sterna.interfaces.plots.frame import AXIS_PX, TITLE_PX, Area, heading, legend, legend_width, x_axis, y_axis
+from sterna.interfaces.plots.chart_frame import AXIS_PX, TITLE_PX, Area, heading, legend, legend_width, x_axis, y_axis
 from sterna.interfaces.plots.scales import Linear, duration, nice_ticks, time_ticks
 from sterna.interfaces.plots.svg import COLOURS, document, tag
 

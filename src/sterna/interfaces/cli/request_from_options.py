@@ -1,6 +1,6 @@
 """From options that were typed to the request that the simulator is asked. The one place that knows both shapes."""
 
-from sterna.compose.requests import (
+from sterna.compose.simulation_requests import (
     ClusterRequest,
     CostsRequest,
     ModelRequest,

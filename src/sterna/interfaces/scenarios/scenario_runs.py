@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sterna.compose.simulation import pins_of, run_simulation
 from sterna.engines.simulator.results import SimulationResult
-from sterna.interfaces.scenarios.catalogue import Arm, Scenario
+from sterna.interfaces.scenarios.scenario_catalogue import Arm, Scenario
 
 
 @dataclass(frozen=True, slots=True)

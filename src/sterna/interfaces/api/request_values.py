@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from sterna.interfaces.api.problems import Problem
+from sterna.interfaces.api.problem_details import Problem
 from sterna.model.errors import InvalidRequest
 
 BODY_BYTES_MAX = 1 << 20

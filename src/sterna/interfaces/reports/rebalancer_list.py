@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sterna.interfaces.reports.policies import option_facts
+from sterna.interfaces.reports.policy_list import option_facts
 from sterna.placement.rebalancers.registry import COMMON, RebalancerEntry
 
 

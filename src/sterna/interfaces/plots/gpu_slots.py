@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from sterna.interfaces.plots.frame import AXIS_PX, TITLE_PX, Area, heading, x_axis
+from sterna.interfaces.plots.chart_frame import AXIS_PX, TITLE_PX, Area, heading, x_axis
 from sterna.interfaces.plots.scales import Linear, duration, time_ticks
 from sterna.interfaces.plots.svg import COLOURS, document, tag, text, text_width
 

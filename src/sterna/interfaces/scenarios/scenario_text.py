@@ -6,8 +6,8 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from sterna.interfaces.reports.grid import Emphasis, aligned, plainly
-from sterna.interfaces.scenarios.catalogue import Scenario
-from sterna.interfaces.scenarios.running import ArmOutcome, JobChange
+from sterna.interfaces.scenarios.scenario_catalogue import Scenario
+from sterna.interfaces.scenarios.scenario_runs import ArmOutcome, JobChange
 
 _LOSERS_SHOWN = 8
 _HEAD = ("arm", "makespan", "mean", "best job", "worst job", "sooner", "later", "moves")

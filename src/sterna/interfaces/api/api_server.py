@@ -20,9 +20,9 @@ from sterna.connections import Admission, Limits, limits_from
 from sterna.engines.door.door import Door
 from sterna.engines.door.household import Household
 from sterna.interfaces.api.app import Stop, build_app
-from sterna.interfaces.api.bodies import BODY_S
-from sterna.interfaces.api.endpoint import Endpoint, announce, own_token, prepare_home, withdraw
-from sterna.interfaces.api.problems import MEDIA_TYPE, Problem
+from sterna.interfaces.api.engine_home import Endpoint, announce, own_token, prepare_home, withdraw
+from sterna.interfaces.api.problem_details import MEDIA_TYPE, Problem
+from sterna.interfaces.api.request_values import BODY_S
 from sterna.interfaces.scheduler_port import Scheduler
 
 _HEADERS_BYTES_MAX = 1 << 15  # unfinished ones included: that is what h11 counts and httptools does not

@@ -1,4 +1,4 @@
-"""Numbers as text that lines up, as CSV, as JSON and as Markdown. The columns are those of `columns.py`."""
+"""Numbers as text that lines up, as CSV, as JSON and as Markdown. The columns are those of `summary_columns.py`."""
 
 import csv
 import io
@@ -10,8 +10,8 @@ from typing import Any
 from sterna.engines.distribution import COLUMNS as DISTRIBUTION
 from sterna.engines.distribution import rows_of, text_of
 from sterna.engines.simulator.results import Considered, JobRecord, Summary
-from sterna.interfaces.reports.columns import COLUMNS, Column
 from sterna.interfaces.reports.grid import Emphasis, aligned, plainly
+from sterna.interfaces.reports.summary_columns import COLUMNS, Column
 
 
 def summary_card(summary: Summary, *, strong: Emphasis = plainly) -> str:

@@ -7,7 +7,7 @@ the first, so that arms differ in what was moved and in nothing else.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sterna.compose.requests import (
+from sterna.compose.simulation_requests import (
     ClusterRequest,
     CostsRequest,
     ModelRequest,
