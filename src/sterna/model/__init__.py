@@ -1,4 +1,4 @@
-"""The nouns. Values only: no I/O, clock, randomness or logging, and nothing here chooses anything.
+"""The nouns, one file a noun. Values only: no I/O, clock, randomness or logging, and nothing here chooses anything.
 
 Glossary, one word per thing everywhere from the custom resource to the chart label:
 
