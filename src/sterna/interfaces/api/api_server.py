@@ -1,7 +1,7 @@
 """The API on a port of loopback, inside the event loop that the engine already runs.
 
-It is announced in the home once it listens, and the announcement is taken back when it stops. Signals belong to whoever
-runs the loop; nothing is logged about requests.
+It is announced in the home once it listens, and the announcement is taken back when it stops. Signals belong to the
+caller, which runs the loop; nothing is logged about requests.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from sterna.interfaces.scheduler_port import Scheduler
 _HEADERS_BYTES_MAX = 1 << 15  # unfinished ones included: that is what h11 counts and httptools does not
 _LIMITS = Limits(per_address=192, answer_s=3600.0)  # all come from loopback; a pager may be left alone for a while
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_FAREWELL_S = 1  # for answers that are under way; whoever follows a log is cut off
+_FAREWELL_S = 1  # for answers that are under way; a log that is followed is cut off
 _STOPS_WITHIN_S = 5.0
 
 
@@ -57,7 +57,7 @@ async def serving(
             lifespan="off",
             interface="asgi3",
             log_config=None,
-            log_level="critical",  # whoever is cut off at the end is no error; what goes wrong in the app, it logs
+            log_level="critical",  # an answer cut off at the end is no error; what goes wrong in the app, it logs
             access_log=False,
             server_header=False,
             date_header=False,
@@ -83,7 +83,7 @@ async def serving(
 
 class _Server(uvicorn.Server):
     """Uvicorn without its own signal handlers, without waking ten times a second to see whether to stop, and with an
-    accept loop that has limits: uvicorn's takes whoever comes, and without a file to spare it logs without end.
+    accept loop that has limits: uvicorn's takes every connection, and without a file to spare it logs without end.
     """
 
     def __init__(self, config: uvicorn.Config, app: ASGIApp, limits: Limits) -> None:
@@ -138,7 +138,7 @@ class _Protocol(H11Protocol):
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n"
         self.transport.write(f"{head}connection: close\r\n\r\n".encode() + body)
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # whoever reads this request's body learns that there is no more of it
+            self.transport.close()  # the handler that reads this body learns that there is no more of it
         else:
             self._refused = True
             self.transport.write_eof()  # with bytes unread, a close would be a reset and take the answer with it

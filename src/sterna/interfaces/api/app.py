@@ -90,7 +90,7 @@ class _Answers:
         self._stop = stop
 
     async def alive(self, request: Request) -> Any:
-        """For anybody who asks, so it says no more than that somebody is there."""
+        """Answered without a token, so it says no more than that an engine is there."""
         health = await self._scheduler.health()
         return {name: health.get(name) for name in ("ok", "version")}
 

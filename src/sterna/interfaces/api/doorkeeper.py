@@ -1,4 +1,4 @@
-"""Who may come in: requests meant for loopback, from someone who has read the token file.
+"""Which requests are answered: those meant for loopback, with the token that stands in the home.
 
 The Host check keeps web pages out that resolve their own name to 127.0.0.1; the token keeps other users out. It is
 compared in constant time and only ever read from the Authorization header, so it ends up in no URL and no log.

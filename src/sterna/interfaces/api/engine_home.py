@@ -73,13 +73,13 @@ def announce(home: Path, endpoint: Endpoint) -> None:
 
 
 def withdraw(home: Path, endpoint: Endpoint) -> None:
-    """Take the announcement back, unless somebody else's stands there by now."""
+    """Take the announcement back, unless another engine's stands there by now."""
     if read_endpoint(home) == endpoint:
         (home / "endpoint.json").unlink(missing_ok=True)
 
 
 def read_endpoint(home: Path) -> Endpoint | None:
-    """Who is announced there, alive or not. None: nobody, or nobody on this machine."""
+    """The engine that is announced there, alive or not. None: none is, or none of this machine."""
     try:
         record = json.loads((home / "endpoint.json").read_text(encoding="utf-8"))
         parts = urlsplit(record["url"])
@@ -90,7 +90,7 @@ def read_endpoint(home: Path) -> Endpoint | None:
 
 
 def _write(path: Path, content: str) -> None:
-    """Aside, private from its first byte on, then renamed: nobody ever reads half of it."""
+    """Aside, private from its first byte on, then renamed: no reader ever sees half of it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.unlink(missing_ok=True)
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)

@@ -17,7 +17,7 @@ _STOP, _LEAVE = False, True  # are training processes left alive?
 _SIGNALS = {
     signal.SIGTERM: _STOP,
     signal.SIGINT: _STOP,
-    signal.SIGHUP: _LEAVE,  # the terminal was closed: nobody asked for training to stop
+    signal.SIGHUP: _LEAVE,  # the terminal was closed, which is no request to stop training
 }
 
 
@@ -51,7 +51,7 @@ async def serve_until_told(
 
 @contextmanager
 def _signals(stop: Callable[[bool], None]) -> Iterator[None]:
-    """The first signal stops in good order. Later ones mean what they always mean, for whoever is in a hurry."""
+    """The first signal stops in good order. Later ones mean what they always mean."""
     loop = asyncio.get_running_loop()
     for number, leave_jobs in _SIGNALS.items():
         loop.add_signal_handler(number, stop, leave_jobs)

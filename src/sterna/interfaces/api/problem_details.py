@@ -100,7 +100,7 @@ def _error(kind: str, record: Mapping[str, Any], detail: str) -> SternaError:
 
 
 def _plain(value: object) -> object:
-    """A value that JSON can carry and nobody minds reading."""
+    """A value that JSON can carry, short enough to be read."""
     if value is None or isinstance(value, bool | int):
         return value if not isinstance(value, int) or abs(value) < 1 << 63 else repr(value)[:_VALUE_MAX]
     text = value if isinstance(value, str) else repr(value)

@@ -1,6 +1,6 @@
 """What commands that ask a running engine share: which engine, which job, and in which form the answer is printed.
 
-Nothing is imported before a command runs, and completion is silent when there is nobody to ask.
+Nothing is imported before a command runs, and completion is silent when no engine answers.
 """
 
 import sys
@@ -67,7 +67,7 @@ def for_each(names: list[str], do: Callable[[str], None]) -> None:
         try:
             do(name)
         except EngineUnavailable:
-            raise  # there is nobody who could answer for the others
+            raise  # no engine answers, for the others neither
         except (SternaError, TimeoutError) as error:
             tell_error(error)
             codes.append(exit_code(error))
@@ -77,7 +77,7 @@ def for_each(names: list[str], do: Callable[[str], None]) -> None:
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Whoever watches stops by Ctrl-C, and that is no failure."""
+    """Watching ends by Ctrl-C, which is no failure."""
     try:
         yield
     except KeyboardInterrupt:

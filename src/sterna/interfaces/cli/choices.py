@@ -76,7 +76,7 @@ def split_list(lists: Sequence[str]) -> list[str]:
 
 
 def rebalancer_names(words: str | None) -> list[str]:
-    """From `specon,drain`; `none` and nothing are nobody. Whether there are such ones, the registry says."""
+    """From `specon,drain`; `none` and nothing are no rebalancers. Whether there are such ones, the registry says."""
     names = [] if words is None else split_list([words])
     return [] if names == ["none"] else names
 

@@ -188,7 +188,7 @@ def _print_table(question: _Question, records: list[Record], *, wide: bool, head
 def _tell_none(client: "Client", namespace: str) -> None:
     try:
         elsewhere = len(client.jobs())
-    except EngineRefused:  # whoever may not see other namespaces is not told of them
+    except EngineRefused:  # a user who may not see other namespaces gets no hint of them
         return
     if elsewhere:
         typer.echo(f"no jobs in namespace {namespace}; {elsewhere} in others, see -A", err=True)

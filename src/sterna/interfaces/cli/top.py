@@ -46,7 +46,7 @@ def top(
     from rich.console import Console
 
     client = client_of(home)
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PAGE_COLUMNS  # nobody's terminal cuts it
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PAGE_COLUMNS  # no terminal cuts it
     console = Console(no_color=not has_colour(sys.stdout), highlight=False, width=width)
     if once or not sys.stdout.isatty():
         console.print(_look(client, Rates()))

@@ -110,7 +110,7 @@ class Connection:
 
 
 def running(home: Path) -> Endpoint:
-    """Who is announced in this home and alive. The token must not go to whoever took a dead engine's port."""
+    """The engine that is announced in this home and alive. A process that took a dead engine's port gets no token."""
     endpoint = read_endpoint(home)
     if endpoint is None or not _alive(endpoint.pid):
         raise _no_engine(home)
@@ -127,7 +127,7 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return False  # somebody else's process is no engine of ours
+        return False  # a process of another user is no engine of ours
     return True
 
 

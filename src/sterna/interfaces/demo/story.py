@@ -59,7 +59,7 @@ spec:
 
 
 def manifest(cue: Cue, *, python: str, script: str) -> str:
-    """The job as anybody could submit it."""
+    """The job as a user submits it."""
     return _MANIFEST.format(
         name=cue.name,
         minimum=cue.workers_min,

@@ -11,7 +11,7 @@ from sterna.interfaces.plots.svg import document, tag, text, text_width
 
 ROWS_MAX = 200
 _LABELLED_PX = 11.0  # rows at least this high carry the job's name
-_THINNEST_PX = 0.5  # bars narrower than this are joined with their neighbours: nobody could tell them apart
+_THINNEST_PX = 0.5  # bars narrower than this are joined with their neighbours: they could not be told apart
 
 
 def gantt_plot(result: SimulationResult, *, title: str | None = None, width: float = 860) -> str:

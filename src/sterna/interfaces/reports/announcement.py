@@ -51,7 +51,7 @@ def _policy(policy: Record) -> str:
 
 
 def _rebalance(policy: Record) -> str:
-    """Who moves work; empty where nobody does."""
+    """The rebalancers that move work; empty where there is none."""
     settings = [f"{key}={value}" for key, value in sorted((policy.get("rebalanceSettings") or {}).items())]
     names = list(policy.get("rebalance") or ())
     return ", ".join([*names, *settings]) if names else ""

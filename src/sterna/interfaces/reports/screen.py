@@ -1,4 +1,4 @@
-"""The picture that `sterna top` draws: a bar for each node, a line for each job. Drawn from records, asks nobody."""
+"""The picture that `sterna top` draws: a bar for each node, a line for each job. Drawn from records alone."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,15 @@ from sterna.interfaces.reports.spans import NOTHING, cores, short_span
 Record = dict[str, Any]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b3a100")  # told apart by everybody
+_COLOURS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#b3a100",
+)  # also for colour-blind eyes
 _PHASES = ("Running", "Resizing", "Waiting", "Suspended", "Failed", "Succeeded")
 _STYLES = {"Running": "green", "Resizing": "yellow", "Failed": "red", "Succeeded": "dim", "Suspended": "dim"}
 _BAR_CELLS = 32
@@ -172,7 +180,7 @@ def _rank(job: Record) -> tuple[int, str, str]:
 
 
 def _reason(job: Record) -> str:
-    """In words where somebody waits for them, in one word otherwise."""
+    """In words where a job waits for them, in one word otherwise."""
     told = job.get("message") if job["phase"] in ("Waiting", "Failed") else None
     return one_line(told or job.get("reason") or NOTHING)
 

@@ -19,7 +19,7 @@ from sterna.compose.simulation_requests import (
 from sterna.model.errors import InvalidRequest
 from sterna.wire.traces.shipped import trace_path
 
-REWARM_S = 5.0  # until a moved training program has loaded its libraries and its state again; nobody published it
+REWARM_S = 5.0  # until a moved training program has loaded its libraries and its state again; not published
 DELETE_AND_CREATE_S = 1.1  # as SpeCon's log shows
 
 
