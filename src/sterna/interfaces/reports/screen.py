@@ -180,7 +180,7 @@ def _rank(job: Record) -> tuple[int, str, str]:
 
 
 def _reason(job: Record) -> str:
-    """In words where a job waits for them, in one word otherwise."""
+    """In words where a job waits or has failed, in one word otherwise."""
     told = job.get("message") if job["phase"] in ("Waiting", "Failed") else None
     return one_line(told or job.get("reason") or NOTHING)
 
