@@ -104,7 +104,7 @@ class Admission:
             except OSError as error:
                 if error.errno in _SCARCE:
                     if _is_waited_at(listener):
-                        log.warning("no file is left for a connection", extra={"error": error.strerror})
+                        log.warning("no file is left for a connection", extra={"why": error.strerror})
                         self._make_room(self._crowds())
                     await asyncio.sleep(_AGAIN_S)
                 continue  # anything else is that connection's own end
@@ -114,7 +114,9 @@ class Admission:
         line.setblocking(False)
         guest = Guest(self._make(), peer, self._limits, self._buffer, clock=self._clock, gone=self._forget)
         if not self._is_room_for(guest.address):
-            log.warning("connection refused: every place has a request at work", extra={"address": guest.address})
+            log.warning(
+                "connection refused", extra={"address": guest.address, "why": "every place has a request at work"}
+            )
             with contextlib.suppress(OSError), line:
                 line.send(self._refusal)
             await asyncio.sleep(0)

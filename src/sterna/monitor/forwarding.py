@@ -166,7 +166,7 @@ class Forwarding:
         self._reached()
         self._asks_tokens = False  # it may be the question that is not understood; it is asked again when need be
         if self._load is not None or self._faults:
-            log.warning("batch refused", extra={"reports": len(reports), "error": why})
+            log.warning("batch refused", extra={"reports": len(reports), "why": why})
             self._load = None  # what the monitor says itself may be at fault; the node is measured again soon
             self._faults.clear()
             return not reports or await self._send(reports)
@@ -188,7 +188,7 @@ class Forwarding:
         now_s = self._clock()
         if now_s - self._refusal_logged_s >= REFUSALS_LOGGED_S:
             self._refusal_logged_s = now_s
-            said = {"pod": report.pod, "error": why, "refused": self._windows.refused}
+            said = {"pod": report.pod, "why": why, "refused": self._windows.refused}
             log.warning("report refused", extra=said)
 
     def _reached(self) -> None:
@@ -208,7 +208,7 @@ class Forwarding:
 
     def _in_trouble(self, message: str, after_s: float) -> None:
         if self.trouble is None:  # once, not at every try
-            log.warning("scheduler not reached", extra={"error": message})
+            log.warning("scheduler not reached", extra={"why": message})
         self.trouble = message
         self._backoff_s = max(after_s, min(BACKOFF_MOST_S, 2 * self._backoff_s or BACKOFF_FIRST_S))
 

@@ -32,7 +32,7 @@ class Gpus:
                 module.nvmlInit()
                 self._nvml = module
             except module.NVMLError as error:
-                log.info("no nvml", extra={"error": str(error)})
+                log.info("no nvml", extra={"why": str(error)})
 
     @property
     def present(self) -> bool:

@@ -52,7 +52,7 @@ class Matcher:
             answer = {}
             await self.stop()
         except (OSError, ValueError) as error:  # it died; the next request starts another
-            log.warning("pattern matcher ended", extra={"error": str(error)})
+            log.warning("pattern matcher ended", extra={"why": str(error)})
             await self.stop()
             return []
         self.took_s = float(answer.get("took_s", self._budget_s))

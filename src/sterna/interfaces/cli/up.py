@@ -11,6 +11,7 @@ import typer
 
 from sterna.interfaces.cli.asking import Home, Quiet, say
 from sterna.interfaces.cli.choices import settings, split_list
+from sterna.interfaces.cli.daemon_log import LogForm, check_level, log_to_stderr
 from sterna.interfaces.cli.options import (
     IdleCpuShare,
     Rebalance,
@@ -98,6 +99,10 @@ class UpOptions:
         int, typer.Option("--port", min=0, max=65535, help="Of the API on 127.0.0.1. 0: any that is free.")
     ] = 0
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Run in the background.")] = False
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info"
+    log_form: Annotated[
+        LogForm, typer.Option("--log-format", help="text for people, json for programs; on standard error.")
+    ] = LogForm.TEXT
     quiet: Quiet = False
     home: Home = None
 
@@ -113,6 +118,7 @@ def up(run: UpOptions) -> None:
     from sterna.interfaces.api.engine_home import prepare_home, state_home
     from sterna.interfaces.api.loopback_listener import listening
 
+    check_level(run.log_level)
     home = state_home(run.home)
     _require_consistent(run)
     limits_from(os.environ)  # a mistake in it is told here
@@ -132,14 +138,13 @@ def up(run: UpOptions) -> None:
 
 def _run(run: UpOptions, home: Path, listener: "socket.socket") -> None:
     import asyncio
-    import logging
 
     from sterna.compose.local_engine import LocalRequest, LocalRules, run_local
     from sterna.interfaces.api.engine_home import own_token
     from sterna.interfaces.api.lifetime import serve_until_told
     from sterna.model.quantities import memory_bytes
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    log_to_stderr(run.log_level, run.log_form)
 
     async def serve(scheduler: "ReportedScheduler") -> bool:
         async def ready(endpoint: "Endpoint") -> None:
@@ -269,6 +274,8 @@ def _arguments(run: UpOptions, home: Path) -> list[str]:
         "--rebalance": run.rebalance,
         "--door-port": run.door_port,
         "--port": run.port,
+        "--log-level": run.log_level,
+        "--log-format": run.log_form,
         "--home": home,
     }
     said = [word for name, value in pairs.items() if value is not None for word in (name, str(value))]

@@ -70,13 +70,13 @@ class Reflector(Generic[T]):
                 await self._watch()
             except Gone as error:
                 self._since = ""
-                log.info("listing again resource=%s because=%s", self._resource.plural, error)
+                log.info("listing again", extra={"resource": self._resource.plural, "why": str(error)})
             except SternaError as error:
                 self._note(str(error))
             except Exception as error:  # a listener's bug, or ours: the next listing starts from solid ground
                 self._since = ""
                 self._note(f"{type(error).__name__}: {error}")
-                log.exception("reflector stumbled resource=%s", self._resource.plural)
+                log.exception("reflector stumbled", extra={"resource": self._resource.plural})
             else:
                 if self.heard_s > heard_s or self._clock.mono() - began_s >= _STEADY_S:
                     self._steady()
@@ -90,7 +90,7 @@ class Reflector(Generic[T]):
         )
         if number_of(listing.resource_version, heard) < heard:
             # A listing is never older than what was told before it, unless somebody put back a backup of etcd.
-            log.warning("cluster was set back resource=%s from=%d", self._resource.plural, heard)
+            log.warning("cluster was set back", extra={"resource": self._resource.plural, "version": heard})
             self._store.clear(namespace=self._namespace, name=self._name)
             self._heard = 0
         self._store.replace(listing, namespace=self._namespace, name=self._name)
@@ -125,7 +125,7 @@ class Reflector(Generic[T]):
 
     def _note(self, trouble: str) -> None:
         if trouble != self.trouble:
-            log.warning("reflector in trouble resource=%s because=%s", self._resource.plural, trouble)
+            log.warning("reflector in trouble", extra={"resource": self._resource.plural, "why": trouble})
         self.trouble = trouble
         self._failures += 1
         if self._failures >= FAILURES_BEFORE_RELIST:

@@ -128,11 +128,11 @@ class Election:
         try:
             while True:
                 await self._acquire()
-                log.info("leading began lease=%s epoch=%d identity=%s", self._name, self._epoch, self.identity)
+                log.info("leading began", extra={**self._keys, "identity": self.identity})
                 self._tell()
                 await self._keep()
                 self._valid_until_s = float("-inf")
-                log.warning("leading ended lease=%s epoch=%d holder=%s", self._name, self._epoch, self.holder)
+                log.warning("leading ended", extra={**self._keys, "holder": self.holder})
                 self._tell()
         finally:
             await self._release()
@@ -153,6 +153,11 @@ class Election:
             running.cancel()
         term.result()
 
+    @property
+    def _keys(self) -> dict[str, object]:
+        """What the log says of a term."""
+        return {"lease": self._name, "epoch": self._epoch}
+
     def _tell(self) -> None:
         self._turn.set()
         self._turn = asyncio.Event()
@@ -165,7 +170,7 @@ class Election:
                 if self._is_free() and await self._take():
                     return
             except SternaError as error:
-                log.info("lease not acquired lease=%s because=%s", self._name, error)
+                log.info("lease not acquired", extra={"lease": self._name, "why": str(error)})
             await self._clock.sleep(pause.after())
 
     async def _keep(self) -> None:
@@ -189,7 +194,7 @@ class Election:
             await asyncio.wait({renewal, end}, return_when=asyncio.FIRST_COMPLETED)
             return renewal.done() and renewal.result()
         except SternaError as error:
-            log.warning("lease not renewed lease=%s because=%s", self._name, error)
+            log.warning("lease not renewed", extra={"lease": self._name, "why": str(error)})
             return False
         finally:
             await _ended(renewal, end)
@@ -203,7 +208,7 @@ class Election:
             async with asyncio.timeout(_RELEASE_S):
                 await self._write_over_ours("", 1)
         except (SternaError, TimeoutError) as error:
-            log.info("lease not released lease=%s because=%s", self._name, error)
+            log.info("lease not released", extra={"lease": self._name, "why": str(error)})
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
