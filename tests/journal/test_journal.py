@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sterna.engines.loop import run_at_once, run_cycle
-from sterna.journal.journal import NoJournal, Shapes, TextJournal, line_of
+from sterna.journal.journal import NoJournal, TextJournal, line_of
 from sterna.journal.replay import read_journal, replay
 from sterna.model.errors import InvalidRequest, InvariantBroken
 from sterna.model.events import JobFinished, NodeLost
@@ -20,11 +20,11 @@ from sterna.model.snapshot import Snapshot
 from sterna.placement.packed import packed
 from sterna.planner.decide import Settings, decide
 from sterna.policies.registry import policy
-from sterna.wire.decision_file import decision_record, event_record, outcome_record
-from sterna.wire.snapshot_file import snapshot_document, snapshot_of
+from sterna.wire.decision_file import decision_record
+from sterna.wire.snapshot_file import snapshot_of
+from tests.journal.shapes import SHAPES
 from tests.worlds import cluster, job, node
 
-SHAPES = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
 fifo = partial(decide, size=policy("fifo"), place=packed)
 strict_fifo = partial(decide, size=policy("fifo", {"strict": "true"}), place=packed)
 again = partial(replay, read_snapshot=snapshot_of, shape=decision_record)

@@ -13,7 +13,7 @@ from sterna.model.errors import InvalidRequest
 from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
 
-KINDS = ("opened", "seen", "decided", "happened")
+KINDS = ("opened", "seen", "decided", "happened", "dropped")
 
 
 class Entry(NamedTuple):
@@ -28,6 +28,7 @@ class Replayed(NamedTuple):
     line: int
     recorded: str
     again: str
+    decision_id: str = ""  # as logs and events name it. Empty: the journal does not say
 
     @property
     def same(self) -> bool:
@@ -56,16 +57,23 @@ def replay(
     read_snapshot: Callable[[Record], Snapshot],
     decide: Callable[[Snapshot], Decision],
     shape: Callable[[Snapshot, Decision], Record],
+    passed_over: Callable[[Entry], None] = lambda _: None,
 ) -> Iterator[Replayed]:
-    """Decide every recorded snapshot again."""
+    """Decide every recorded snapshot again.
+
+    `passed_over` is told of decisions that cannot be, since they depend on more than their snapshot (`beside` says on
+    what), and of places where entries were dropped.
+    """
     for entry in entries:
-        if entry.kind == "decided":
+        if entry.kind == "dropped" or entry.parts.get("beside"):
+            passed_over(entry)
+        elif entry.kind == "decided":
             try:
                 view, recorded = read_snapshot(_part(entry, "snapshot")), line_of(_part(entry, "decision"))
             except InvalidRequest as error:
                 where = f"journal line {entry.line}: {error.field}"
                 raise InvalidRequest(field=where, value=error.value, expected=error.expected) from None
-            yield Replayed(entry.line, recorded, line_of(shape(view, decide(view))))
+            yield Replayed(entry.line, recorded, line_of(shape(view, decide(view))), str(entry.parts.get("id", "")))
 
 
 def _part(entry: Entry, name: str) -> Record:

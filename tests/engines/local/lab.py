@@ -23,14 +23,11 @@ from sterna.engines.local.api.service import LocalScheduler
 from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.engines.local.process.assembly import LocalConfig
 from sterna.engines.local.world.machine_nodes import VirtualNodes
-from sterna.journal.journal import Shapes
-from sterna.wire.decision_file import decision_record, event_record, outcome_record
 from sterna.wire.manifests import read_manifests
-from sterna.wire.snapshot_file import snapshot_document
+from tests.journal.shapes import SHAPES
 
 WAIT_S = 40.0  # for anything; a noisy machine needs it, a good run does not
 TOY = Path(__file__).with_name("toy_worker.py")
-SHAPES = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
 
 
 def manifest(

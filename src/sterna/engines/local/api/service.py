@@ -304,7 +304,6 @@ class LocalScheduler:
         rules.use(policy, own, place)
         if names is not None:
             rules.use_rebalancers(names_in(names), settings_in(values or "", field="rebalanceSettings"))
-        self._life.journal.begin_anew()
         if rate is not None:
             rules.use_rate_limit(rate, None if loop is None else loop.pacer)
         self._book.event("PolicyChanged", f"jobs are shared out by {rules.size.name} from now on")

@@ -9,12 +9,13 @@ import logging
 import math
 from collections.abc import Callable
 
+from sterna.engines.decision_ids import DecisionIds
 from sterna.engines.local.launch.warden.values import ProcessState
+from sterna.engines.local.loop.decision_events import DecisionEvents
 from sterna.engines.local.loop.engine import LocalEngine
 from sterna.engines.local.loop.job_runner import Runner
 from sterna.engines.local.loop.rules import Rules
 from sterna.engines.local.reconcile.row_changes import finish
-from sterna.engines.local.store.decision_journal import DecisionJournal
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.loop import try_cycle
 from sterna.engines.pacing import Happening, Pacer
@@ -38,7 +39,7 @@ class SchedulerLoop:
         book: Book,
         engine: LocalEngine,
         runner: Runner,
-        journal: DecisionJournal,
+        journal: DecisionEvents,
         rules: Rules,
         *,
         on_cycle: Callable[[], None] = lambda: None,
@@ -53,6 +54,7 @@ class SchedulerLoop:
         self._engine = engine
         self._runner = runner
         self._journal = journal
+        self._ids = DecisionIds()
         self._rules = rules  # as they may be changed while everything runs
         self._on_cycle = on_cycle
         self._on_gone = on_gone
@@ -139,10 +141,10 @@ class SchedulerLoop:
 
     async def _cycle(self) -> None:
         ticket = self.pacer.begin()
-        rules = self._rules
-        result = await try_cycle(
-            self._engine, rules.size, rules.place, self._journal, rules.settings, retry_after_s=RETRY_S
-        )
+        rules, decision_id = self._rules, self._ids.next()
+        self._engine.decision_id = decision_id
+        journal = self._journal.cycle(decision_id, rules.about())
+        result = await try_cycle(self._engine, rules.size, rules.place, journal, rules.settings, retry_after_s=RETRY_S)
         self.pacer.end(ticket, self._book.timeline.now())
         self.cycles += 1
         decision, error = result.decision, result.error
@@ -162,7 +164,7 @@ class SchedulerLoop:
         if str(error) == self.problem:
             return
         self.problem = str(error) or type(error).__name__
-        log.error("cycle failed", exc_info=error)
+        log.error("cycle failed", exc_info=error, extra={"decision": self._engine.decision_id})
         self._book.event("CycleFailed", self.problem, warning=True)
 
     async def _carrying(self, group: asyncio.TaskGroup) -> None:

@@ -7,6 +7,7 @@ one, and the job is shown as holding the new places while the old ones are leavi
 
 from collections.abc import Callable, Sequence
 
+from sterna.engines.action_log import log_outcome
 from sterna.engines.local.reconcile import intentions
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.world.job_value import value_of
@@ -34,6 +35,7 @@ class LocalEngine:
     ) -> None:
         self.decision: Decision | None = None  # the latest
         self.view: Snapshot | None = None  # ... and what it was made from
+        self.decision_id = ""  # of the decision under way, as logs, events and the journal name it
         self.wake_s: float | None = None
         self._book = book
         self._roster = roster
@@ -54,11 +56,15 @@ class LocalEngine:
         return self.view
 
     async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        began_s = self._book.timeline.now()
         self.refresh()
         outcomes = [self._take(action) for action in actions]
         self._book.commit("apply")
-        for action in actions:
-            if (job := self._book.jobs.get(action.job_id)) is not None:
+        took_s = self._book.timeline.now() - began_s  # of all of them: they are written by one commit
+        for outcome in outcomes:
+            job_id = outcome.action.job_id
+            log_outcome(outcome, before=self._held(job_id), decision_id=self.decision_id, took_s=took_s)
+            if (job := self._book.jobs.get(job_id)) is not None:
                 self._on_intended(job)
         return outcomes
 
@@ -73,6 +79,11 @@ class LocalEngine:
             if job.row.phase is Phase.RESIZING and not job.row.assigned and not decision.layout.workers_of(job_id):
                 intentions.give_up(self._book, job, decision.because_of(job_id))
         self._book.commit("remember")
+
+    def _held(self, job_id: JobId) -> tuple[Worker, ...]:
+        """As the decision under way saw it."""
+        seen = None if self.view is None else self.view.by_id.get(job_id)
+        return () if seen is None else seen.workers
 
     def _note(self, job_id: JobId) -> None:
         self._changed.add(job_id)

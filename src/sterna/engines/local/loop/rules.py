@@ -1,12 +1,13 @@
 """How this engine decides: policy, placement, rebalancers, rate limit, as they were set last. Kept in the store."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from sterna.engines.local.migrations import asked_moves
 from sterna.engines.local.process.assembly import POLICY, RATE_LIMIT_S, LocalConfig
 from sterna.engines.local.store.job_book import Book
 from sterna.engines.pacing import Pacer
+from sterna.journal.journal import Record
+from sterna.journal.opening import opening
 from sterna.lifecycle.rule_names import placement_for, rebalancers, split_settings
 from sterna.model.errors import InvalidRequest
 from sterna.placement.rebalancing import Rebalancing
@@ -81,16 +82,15 @@ class Rules:
             write.setting("rateLimitSeconds", seconds)
         self.rate_limit_s = seconds
 
-    def about(self) -> dict[str, Any]:
-        """What opens a journal: all that deciding again depends on beside the snapshots."""
-        return {
-            "sterna": self._version,
-            "engine": "local",
-            "policy": self.size.name,
-            "settings": self.policy_settings,
-            "placement": self.placement,
-            "starvingAfterSeconds": self._starving_after_s,
-            "idleCpuShare": self._idle_cpu_share,
-            "rebalance": list(self.rebalancers),
-            "rebalanceSettings": split_settings(self.rebalance_settings)[1],
-        }
+    def about(self) -> Record:
+        """What opens a journal of decisions made by these rules."""
+        return opening(
+            engine="local",
+            policy=self.size.name,
+            policy_settings=self.policy_settings,
+            placement=self.placement,
+            settings=self.settings,
+            rebalance=self.rebalancers,
+            rebalance_settings=split_settings(self.rebalance_settings)[1],
+            version=self._version,
+        )

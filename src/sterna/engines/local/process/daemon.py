@@ -15,6 +15,7 @@ from sterna.engines.local.launch.warden.client import WardenClient, connect_or_s
 from sterna.engines.local.launch.warden.values import Census, Limits, ProcessState
 from sterna.engines.local.loop.carry_out import Hands
 from sterna.engines.local.loop.cycles import SchedulerLoop
+from sterna.engines.local.loop.decision_events import DecisionEvents
 from sterna.engines.local.loop.engine import LocalEngine
 from sterna.engines.local.loop.job_runner import Runner
 from sterna.engines.local.loop.rules import Rules
@@ -26,13 +27,13 @@ from sterna.engines.local.process.job_retention import Keeping
 from sterna.engines.local.progress.embedded_monitor import Watching
 from sterna.engines.local.progress.report_intake import Reporting
 from sterna.engines.local.reconcile import lost_seats
-from sterna.engines.local.store.decision_journal import DecisionJournal
 from sterna.engines.local.store.job_book import LocalJob
 from sterna.engines.local.world.job_value import holding
 from sterna.engines.local.world.machine_nodes import offered_nodes
 from sterna.engines.local.world.node_index import Roster
 from sterna.engines.local.world.worker_usage import Meter
 from sterna.engines.pacing import Happening
+from sterna.journal.decision_journal import DecisionJournal
 from sterna.model.errors import Conflict, EngineUnavailable, NotFound
 from sterna.model.phases import Trigger, after
 from sterna.protocol import WakeSocket
@@ -62,7 +63,8 @@ class Life:
         self._meter = Meter()
         self.reporting = Reporting(self.book)
         self.watching = Watching(self.book, self.home, secret=config.monitor_secret, deliver=self.reporting.answer)
-        self.journal = DecisionJournal(self.home.journal, self.book, config.shapes, self.rules.about)
+        kept = None if config.shapes is None else DecisionJournal(self.home.journal, config.shapes)
+        self.journal = DecisionEvents(self.book, kept)
         self.storage = Storage(self.book, self.home, tell=self._write_at_once)
         self.keeping = Keeping(self.book, self.home, on_dropped=self._dropped)
         self.loop: SchedulerLoop | None = None  # None: not running yet
@@ -127,7 +129,7 @@ class Life:
                 async with asyncio.timeout(_STOP_S):
                     await self._stop_all()
             except TimeoutError:
-                log.warning("some jobs did not stop in time and run on")
+                log.warning("some jobs did not stop in time and run on", extra={"seconds": _STOP_S})
         self._running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._running
