@@ -22,6 +22,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.looping import LoopThread
 from tests.cluster.requests import ApiError, Body, until
+from tests.journal.shapes import SHAPES
 
 GROUPS = {
     "TFJob": "kubeflow.org/v1/{}/tfjobs",
@@ -181,7 +182,11 @@ class Running:
                 async with connect(from_kubeconfig([self._kubeconfig])) as client:
                     self._mortal = Mortal(client, dies_at=left, after=after, dies_of=self._dies_of)
                     self._operator = Operator(
-                        self._config, self._mortal, parse=workload_of_object, read_migration=read_migration
+                        self._config,
+                        self._mortal,
+                        parse=workload_of_object,
+                        read_migration=read_migration,
+                        shapes=SHAPES,
                     )
                     self.lives += 1
                     try:

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from sterna.compose.decision_journals import SHAPES
 from sterna.engines.kubernetes.apiserver.client import Limits, connect, discovered
 from sterna.engines.kubernetes.apiserver.port import Api
 from sterna.engines.kubernetes.process.operator import Operator
@@ -34,4 +35,4 @@ async def run_operator(
 
 
 def operator_of(config: OperatorConfig, api: Api) -> Operator:
-    return Operator(config, api, parse=workload_of_object, read_migration=read_migration)
+    return Operator(config, api, parse=workload_of_object, read_migration=read_migration, shapes=SHAPES)

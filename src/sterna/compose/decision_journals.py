@@ -38,16 +38,33 @@ def text_journal(request: RulesRequest, sink: Callable[[str], object]) -> TextJo
     return TextJournal(sink, SHAPES, about=about)
 
 
-def replay_file(path: str) -> Iterator[Replayed]:
-    """Every decision of a text journal, made again with what its first line says."""
-    with opened(Path(path), what="journal", line_max=_LINE_MAX) as lines:
-        yield from replay_lines(lines)
+def replay_file(path: str, *, passed_over: Callable[[Entry], None] = lambda _: None) -> Iterator[Replayed]:
+    """Every decision of a text journal, made again with what its first line says; `-` reads standard input.
+
+    `passed_over` is told of what cannot be decided again, and of places where entries were dropped.
+    """
+    with opened(Path("/dev/stdin" if path == "-" else path), what="journal", line_max=_LINE_MAX) as lines:
+        yield from replay_lines(lines, passed_over=passed_over)
 
 
-def replay_lines(lines: Iterable[str]) -> Iterator[Replayed]:
+def replay_lines(lines: Iterable[str], *, passed_over: Callable[[Entry], None] = lambda _: None) -> Iterator[Replayed]:
+    """Files of a journal may follow each other: what opens one holds from there on."""
     entries = read_journal(lines)
     rules = chosen_rules(_as_recorded(next(entries, None)))
-    yield from replay(entries, read_snapshot=_snapshot, decide=rules.decide, shape=decision_record)
+
+    def following() -> Iterator[Entry]:
+        nonlocal rules
+        for entry in entries:
+            rules = chosen_rules(_as_recorded(entry)) if entry.kind == "opened" else rules
+            yield entry
+
+    yield from replay(
+        following(),
+        read_snapshot=_snapshot,
+        decide=lambda view: rules.decide(view),
+        shape=decision_record,
+        passed_over=passed_over,
+    )
 
 
 def _as_recorded(first: Entry | None) -> RulesRequest:

@@ -21,6 +21,7 @@ from sterna.interfaces.cli.options import (
     taking,
 )
 from sterna.model.errors import InvalidRequest
+from sterna.model.quantities import memory_bytes
 
 _EPILOG = """\b
 Examples:
@@ -177,6 +178,16 @@ class OperatorOptions:
             help="The service account of monitors: their tokens are reviewed by the API server.",
         ),
     ] = None
+    journal: Annotated[
+        Path | None,
+        typer.Option("--journal", metavar="DIR", help="Keep decisions there, for `sterna replay`. Default: nowhere."),
+    ] = None
+    journal_file_size: Annotated[
+        str, typer.Option("--journal-file-size", metavar="SIZE", help="Of one file of the journal at most.")
+    ] = "16Mi"
+    journal_files: Annotated[
+        int, typer.Option("--journal-files", min=1, help="Files of the journal; the oldest goes for a new one.")
+    ] = 8
     distribution_csv: Annotated[
         Path | None,
         typer.Option("--distribution-csv", metavar="FILE", help="What rebalancers looked at, in SpeCon's columns."),
@@ -242,6 +253,9 @@ def operator(run: OperatorOptions) -> None:
             monitor_port=run.monitor_port,
             monitor_account=run.monitor_account,
             distribution_file=run.distribution_csv,
+            journal=run.journal,
+            journal_bytes_max=memory_bytes(run.journal_file_size, field="--journal-file-size"),
+            journal_files_max=run.journal_files,
         )
     )
 

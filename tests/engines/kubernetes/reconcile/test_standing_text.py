@@ -45,11 +45,12 @@ CHANGES = st.builds(
 PASTS = st.builds(
     Past, NAMES, NAMES, TEXTS, HELD, HELD, MOMENTS, MOMENTS, st.none() | NUMBERS, st.none() | COUNTS, NAMES, NAMES
 )
-ANNOUNCEMENTS = st.builds(Announcement, COUNTS, MOMENTS, NAMES, TEXTS, st.booleans())
+ANNOUNCEMENTS = st.builds(Announcement, COUNTS, MOMENTS, NAMES, TEXTS, st.booleans(), st.just("") | NAMES)
 BY_NAME = {
     "phase": st.sampled_from(Phase),
     "reason": TEXTS,
     "message": TEXTS,
+    "decision": st.just("") | NAMES,
     "numbers": st.dictionaries(NAMES, NUMBERS | TEXTS, max_size=3).map(lambda d: tuple(d.items())),
     "seats": SEATS,
     "done": st.lists(st.tuples(st.sampled_from(Role), st.integers(0, 999)), max_size=3).map(tuple),

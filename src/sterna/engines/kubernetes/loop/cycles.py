@@ -8,6 +8,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 
+from sterna.engines.decision_ids import DecisionIds
 from sterna.engines.kubernetes.loop import begun_moves
 from sterna.engines.kubernetes.loop.engine import KubernetesEngine
 from sterna.engines.kubernetes.loop.rules import Rules
@@ -19,7 +20,8 @@ from sterna.engines.kubernetes.world.world import World
 from sterna.engines.loop import CycleResult, try_cycle
 from sterna.engines.pacing import Happening, Pacer
 from sterna.engines.thinking import Thinker
-from sterna.journal.journal import Journal
+from sterna.journal.decision_journal import MOVES, DecisionJournal
+from sterna.journal.journal import Journal, NoJournal
 from sterna.lifecycle.begun_moves import placing
 from sterna.model.errors import StaleView
 from sterna.model.plan import Decision
@@ -36,7 +38,7 @@ class Decider:
         world: World,
         migrations: Migrations,
         timeline: Timeline,
-        journal: Journal,
+        journal: DecisionJournal | None,
         config: OperatorConfig,
         rules: Callable[[], Rules],
         first: Callable[[], Awaitable[bool]] | None = None,
@@ -45,7 +47,7 @@ class Decider:
     ) -> None:
         """`first`: what goes before training, and is done before every cycle. False: it must be tried again.
 
-        `on_considered` hears of decisions that rebalancers had a say in.
+        `on_considered` hears of decisions that rebalancers had a say in. `journal`: None keeps nothing.
         """
         self.pacer = Pacer(rate_limit_s=rules().rate_limit_s)
         self._think = think or Thinker()
@@ -57,6 +59,7 @@ class Decider:
         self._migrations = migrations
         self._timeline = timeline
         self._journal = journal
+        self._ids = DecisionIds()  # of this term
         self._config = config
         self._rules = rules
         self._first = first
@@ -83,6 +86,7 @@ class Decider:
     async def run(self) -> None:
         """Until the term ends."""
         self._again_s, self._cut_short = None, False
+        self._ids = DecisionIds()
         self.notice(Happening.STARTED_UP)
         while True:
             self._asked.clear()
@@ -111,13 +115,15 @@ class Decider:
         try:
             done = self._first is None or await self._first()
             ticket, rules, began_s = self.pacer.begin(), self._rules(), self._timeline.now()
-            place = self._migrations.placing(placing(rules.place, begun_moves.begun(self._world)))
+            begun = begun_moves.begun(self._world)
+            place = self._migrations.placing(placing(rules.place, begun))
             self._engine.asked = self._migrations.asked
+            self._engine.decision_id = self._ids.next()
             result = await try_cycle(
                 self._engine,
                 rules.size,
                 place,
-                self._journal,
+                self._cycle_journal(rules, some_begun=bool(begun)),
                 rules.settings,
                 retry_after_s=self._config.retry_s,
                 think=self._think,
@@ -132,6 +138,15 @@ class Decider:
         if not done:
             self._again_s = min(now_s + self._config.retry_s, math.inf if self._again_s is None else self._again_s)
 
+    def _cycle_journal(self, rules: Rules, *, some_begun: bool) -> Journal:
+        """What the cycle under way is written to."""
+        if self._journal is None:
+            return NoJournal()
+        asked = self._engine.asked  # filled while the decision is made
+        return self._journal.cycle(
+            self._engine.decision_id, rules.about(), beside=lambda: MOVES if some_begun or asked else ""
+        )
+
     def _follow_up(self, result: CycleResult, now_s: float, *, took_s: float) -> None:
         decision, error = result.decision, result.error
         self._cut_short = decision is not None and any(step.after_release for step in decision.steps)
@@ -143,12 +158,13 @@ class Decider:
                 self._on_considered(decision)
             if decision.changes_something:
                 actions = sum(len(step.actions) for step in decision.steps)
-                log.info("cycle", extra={"cycle": self.cycles, "actions": actions, "took_s": round(took_s, 3)})
+                keys = {"decision": self._engine.decision_id, "actions": actions, "took_ms": round(took_s * 1000)}
+                log.info("cycle", extra=keys)
             return
         assert error is not None
         self._again_s = now_s + max(_STALE_S, result.again_after_s or 0.0)
         if isinstance(error, StaleView):
-            log.info("the world moved on during a cycle", extra={"why": str(error)})
+            log.info("cycle stale", extra={"decision": self._engine.decision_id, "why": str(error)})
         elif str(error) != self.problem:
             self.problem = str(error) or type(error).__name__
-            log.error("cycle failed", exc_info=error)
+            log.error("cycle failed", exc_info=error, extra={"decision": self._engine.decision_id})

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
+from sterna.engines.action_log import log_outcome
 from sterna.engines.kubernetes.apiserver.own_configmaps import write_data
 from sterna.engines.kubernetes.apiserver.port import Api, NotLeader, WriteConflict
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
@@ -15,7 +16,7 @@ from sterna.engines.kubernetes.loop.job_runner import Carrier
 from sterna.engines.kubernetes.process.settings import MEMORY, OperatorConfig
 from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
-from sterna.engines.kubernetes.reconcile.intentions import given_up, grown, shrunk
+from sterna.engines.kubernetes.reconcile.intentions import decided_by, given_up, grown, shrunk
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob
@@ -41,6 +42,7 @@ class KubernetesEngine:
     ) -> None:
         self.decision: Decision | None = None  # the latest
         self.view: Snapshot | None = None  # ... and what it was made from
+        self.decision_id = ""  # of the decision under way, as logs, events and the journal name it
         self.wake_s: float | None = None
         self.again_s: float | None = None  # an action did not hold: look again at this moment. None: all held
         self.asked: Mapping[JobId, str] = {}  # moves that somebody asked for, and the object that says so
@@ -76,7 +78,7 @@ class KubernetesEngine:
 
     async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._take(action)) for action in actions]
+            tasks = [group.create_task(self._applied(action)) for action in actions]
         return [task.result() for task in tasks]
 
     async def remember(self, decision: Decision) -> None:
@@ -100,17 +102,32 @@ class KubernetesEngine:
         job = self._world.owner(job_id)
         return job if job is not None and self._seen.get(job_id, job.uid) == job.uid else None
 
+    async def _applied(self, action: Action) -> Outcome:
+        began_s = self._timeline.now()
+        outcome = await self._take(action)
+        seen = None if self.view is None else self.view.by_id.get(action.job_id)
+        log_outcome(
+            outcome,
+            before=() if seen is None else seen.workers,
+            decision_id=self.decision_id,
+            took_s=self._timeline.now() - began_s,
+        )
+        return outcome
+
     async def _take(self, action: Action) -> Outcome:
         job = self._owner(action.job_id)
         if job is None:
             return self._not_held(action, Held.STALE, "the job is gone or has ended", 0.0)
-        migration = self.asked.get(action.job_id, "")
+        migration, decision_id = self.asked.get(action.job_id, ""), self.decision_id
 
         def intention(view: JobView) -> Standing | None:
             now_s = self._timeline.now()
+            standing: Standing | None
             if isinstance(action, Shrink):
-                return shrunk(view, action, self._grows.get(action.job_id), now_s, migration=migration)
-            return grown(view, action, now_s, migration=migration)
+                standing = shrunk(view, action, self._grows.get(action.job_id), now_s, migration=migration)
+            else:
+                standing = grown(view, action, now_s, migration=migration)
+            return None if standing is None else decided_by(view, standing, decision_id)
 
         try:
             if not await self._carrier.intend(job, intention):
@@ -136,7 +153,6 @@ class KubernetesEngine:
     def _not_held(self, action: Action, held: Held, message: str, after_s: float) -> Outcome:
         moment = self._timeline.now() + after_s
         self.again_s = moment if self.again_s is None else min(self.again_s, moment)
-        log.info("action did not hold", extra={"job": action.job_id, "held": held.value, "why": message})
         return Outcome(action, held, message, after_s)
 
     # -- what is remembered -------------------------------------------------------------------------------------------
@@ -174,11 +190,12 @@ class KubernetesEngine:
         if job is None:
             return
         try:
-            await self._carrier.intend(job, lambda view: given_up(view, because, self._timeline.now()))
+            now_s, decision_id = self._timeline.now(), self.decision_id
+            await self._carrier.intend(job, lambda view: decided_by(view, given_up(view, because, now_s), decision_id))
         except NotLeader:
             raise
         except SternaError as error:  # the next decision finds it so again
-            log.info("a job could not be told to wait", extra={"job": job_id, "why": str(error)})
+            log.info("job not told to wait", extra={"job": job_id, "why": str(error)})
 
     def _tell_who_waits(self, decision: Decision) -> None:
         if self.view is None:
@@ -189,4 +206,4 @@ class KubernetesEngine:
             if waits and not decision.layout.workers_of(value.id):
                 job = self._owner(value.id)
                 if job is not None:
-                    self._carrier.tell_why(job.uid, reasons.of(value))
+                    self._carrier.tell_why(job.uid, reasons.of(value), self.decision_id)

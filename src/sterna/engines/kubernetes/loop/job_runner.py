@@ -20,7 +20,7 @@ from sterna.engines.kubernetes.loop.carry_out import Hands
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
 from sterna.engines.kubernetes.process.timeline import Timeline
-from sterna.engines.kubernetes.reconcile.intentions import explained, takes_part
+from sterna.engines.kubernetes.reconcile.intentions import decided_by, explained, takes_part
 from sterna.engines.kubernetes.reconcile.job_view import JobView, MonitorAt, Options
 from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile
 from sterna.engines.kubernetes.status.announcement_queue import Announcer
@@ -73,7 +73,7 @@ class Carrier:
         self._backoffs: dict[str, Backoff] = {}
         self._undone: set[str] = set()  # whose latest look did not come to its end, and is tried again
         self._unsure: dict[str, _Unsure] = {}  # by uid: what was written, or was not
-        self._why: dict[str, Because] = {}  # why a job waits, as the latest decision said; by uid
+        self._why: dict[str, tuple[Because, str]] = {}  # by uid: why a job waits, and which decision said so
         self._work = asyncio.Event()
 
     # -- news ---------------------------------------------------------------------------------------------------------
@@ -87,11 +87,11 @@ class Carrier:
         """Something happened to it that is no matter of its status."""
         self._record(job, event)
 
-    def tell_why(self, uid: str, because: Because) -> None:
+    def tell_why(self, uid: str, because: Because, decision_id: str) -> None:
         """A job that waits is told why, once: numbers change all the time, reasons do not."""
         known = self._why.get(uid)
-        self._why[uid] = because
-        if known is None or known.why is not because.why:
+        self._why[uid] = (because, decision_id)
+        if known is None or known[0].why is not because.why:
             self.mark(uid)
 
     @property
@@ -206,9 +206,10 @@ class Carrier:
         if job.uid not in self._world.jobs.by_uid:
             return None
         view = self._world.jobs.view(job)
-        because = self._why.get(job.uid)
-        if because is not None and not view.standing.seats and takes_part(view):
-            view = view.but(explained(view, because))
+        told = self._why.get(job.uid)
+        if told is not None and not view.standing.seats and takes_part(view):
+            because, decision_id = told
+            view = view.but(decided_by(view, explained(view, because), decision_id))
         view = replace(view.but(self._world.lessons.noted(view)), told=self._announcer.told(job.uid))
         done = reconcile(view, self._timeline.now(), self._options)
         await self._write(job, view, done, Urgency.PLACE if done.effects else Urgency.REPORT)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.pacing import Pacer
+from sterna.journal.journal import Record
+from sterna.journal.opening import opening
 from sterna.lifecycle.rule_names import names_in, placement_for, rebalancers, settings_in, split_settings
 from sterna.model.errors import InvalidRequest
 from sterna.placement.strategies import placement
@@ -38,6 +40,18 @@ class Rules:
     rebalance_settings: Mapping[str, str] = field(default_factory=dict)  # theirs, and `judge.*`
     judging: Mapping[str, str] = field(default_factory=dict)  # options of the judge
     settings: Settings
+
+    def about(self) -> Record:
+        """What opens a journal of decisions made by these rules."""
+        return opening(
+            engine="kubernetes",
+            policy=self.size.name,
+            policy_settings=self.policy_settings,
+            placement=self.placement,
+            settings=self.settings,
+            rebalance=self.rebalance,
+            rebalance_settings=split_settings(self.rebalance_settings)[1],
+        )
 
 
 def rules_of(config: OperatorConfig, data: Mapping[str, str] | None) -> Rules:

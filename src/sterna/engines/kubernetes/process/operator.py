@@ -40,7 +40,8 @@ from sterna.engines.kubernetes.world.job_index import KnownJob, Parse, status_of
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
 from sterna.engines.thinking import Thinker
-from sterna.journal.journal import Journal, NoJournal
+from sterna.journal.decision_journal import DecisionJournal
+from sterna.journal.journal import Shapes
 from sterna.model.errors import InvalidRequest
 
 log = logging.getLogger(__name__)
@@ -57,8 +58,9 @@ class Operator:
         parse: Parse,
         read_migration: ReadMigration,
         clock: Clock | None = None,
-        journal: Journal | None = None,
+        shapes: Shapes | None = None,
     ) -> None:
+        """`shapes`: how decisions are written for replay, where `config` names a place for it. None: they are not."""
         clock = clock or SystemClock()
         self.config = config
         self.rules: Rules = rules_of(config, None)
@@ -91,13 +93,14 @@ class Operator:
         self._door = self._made_door(guarded)
         self._considering = Considering(self.world, self._recorder, self.timeline, config)
         self._think = Thinker()
+        self.journal = self._made_journal(shapes)
         self.sharing = self._made_sharing(guarded) if config.kubeshare else None
         self.decider = Decider(
             self.engine,
             self.world,
             self.migrations,
             self.timeline,
-            journal or NoJournal(),
+            self.journal,
             config,
             rules=lambda: self.rules,
             first=None if self.sharing is None else self.sharing.place,
@@ -133,6 +136,8 @@ class Operator:
             await asyncio.wait({leading})
             for task in background:
                 task.cancel()
+            if self.journal is not None:
+                await asyncio.to_thread(self.journal.close)
 
     def stop(self) -> None:
         """End `run` soon: nothing more is decided, and the Lease is given back."""
@@ -235,7 +240,7 @@ class Operator:
             rules = rules_of(self.config, None if config_map is None else config_map.data)
         except InvalidRequest as error:
             self._rules_problem = f"{CONFIG} is not used: {error}"
-            log.error("the configuration is not used", extra={"why": str(error)})
+            log.error("configuration refused", extra={"why": str(error)})
             self._tell(found, "ConfigurationRefused", f"{error}; the last good configuration stays in force", bad=True)
             return
         had_problem, self._rules_problem = bool(self._rules_problem), ""
@@ -246,7 +251,7 @@ class Operator:
         self.rules = rules
         self.world.lessons.judge_by(rules.judging)
         self.decider.pacer.rate_limit_s = rules.rate_limit_s
-        log.info("the configuration changed", extra={"policy": rules.size.name, "placement": rules.placement})
+        log.info("configuration changed", extra={"policy": rules.size.name, "placement": rules.placement})
         self._tell(found, "ConfigurationUsed", f"jobs are shared out by {rules.size.name} from now on")
         self._notice(Happening.POLICY_CHANGED)
 
@@ -281,6 +286,14 @@ class Operator:
             timing=timing,
             clock=clock,
             epoch_above=self._highest_epoch,
+        )
+
+    def _made_journal(self, shapes: Shapes | None) -> DecisionJournal | None:
+        config = self.config
+        if shapes is None or config.journal is None:
+            return None
+        return DecisionJournal(
+            config.journal, shapes, bytes_max=config.journal_bytes_max, files_max=config.journal_files_max
         )
 
     def _made_door(self, api: Api) -> Door | None:

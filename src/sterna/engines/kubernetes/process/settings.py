@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from sterna.journal.decision_journal import BYTES_MAX, FILES_MAX
 from sterna.model.errors import InvalidRequest
 
 NAMESPACE = "sterna-system"
@@ -66,6 +67,9 @@ class OperatorConfig:
     health_port: int | None = None  # None: nobody asks
     door_host: str = "127.0.0.1"
     door_port: int | None = None  # where monitors report and moves are asked for. None: nowhere
+    journal: Path | None = None  # the directory of decisions that can be replayed. None: they are not kept
+    journal_bytes_max: int = BYTES_MAX  # of one file
+    journal_files_max: int = FILES_MAX
     distribution_file: Path | None = None  # what rebalancers looked at, in SpeCon's columns. None: events alone say it
 
     def __post_init__(self) -> None:
@@ -84,6 +88,8 @@ class OperatorConfig:
             _require(0 < seconds < math.inf, what, seconds, "seconds, more than 0")
         _require(self.renew_s < self.lease_s, "renew", self.renew_s, f"less than the lease itself ({self.lease_s:g} s)")
         _require(self.in_flight > 0, "in flight", self.in_flight, "at least 1")
+        _require(self.journal_bytes_max > 0, "journal bytes max", self.journal_bytes_max, "at least 1")
+        _require(self.journal_files_max > 0, "journal files max", self.journal_files_max, "at least 1")
         _require(self.migrations_max > 0, "migrations max", self.migrations_max, "at least 1")
         port = self.health_port
         _require(port is None or 0 <= port <= 65535, "health port", port, "a port between 0 and 65535")

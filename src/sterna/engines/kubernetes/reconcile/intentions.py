@@ -86,6 +86,13 @@ def given_up(view: JobView, because: Because, now_s: float) -> Standing:
     return replace(standing, **values, numbers=tuple(because.numbers), change=change)
 
 
+def decided_by(view: JobView, standing: Standing, decision_id: str) -> Standing:
+    """With the decision that it comes from, by the id that logs and the journal know it by; events tell it. The same
+    object if the decision changes nothing.
+    """
+    return standing if standing is view.standing else replace(standing, decision=decision_id)
+
+
 def explained(view: JobView, because: Because) -> Standing:
     """A job that waits is told why. The same object if it is told so already."""
     standing, told = view.standing, _reason(because)

@@ -72,6 +72,7 @@ class Announcer:
                 message=found.message,
                 severity=Severity.WARNING if found.warning else Severity.NORMAL,
                 number=found.number,
+                decision=found.decision,
                 told=partial(self._became, uid, found.number),
             )
             given.add(found.number)

@@ -20,7 +20,7 @@ TIDY_S = 300.0  # what is recorded leaves the status after this time; the API se
 def with_events(standing: Standing, events: Sequence[JobEvent], now_s: float) -> Standing:
     """These are to be told, after those that are still to be."""
     fresh = tuple(
-        Announcement(number, now_s, event.reason, event.message[:MESSAGE_MAX], event.warning)
+        Announcement(number, now_s, event.reason, event.message[:MESSAGE_MAX], event.warning, standing.decision)
         for number, event in enumerate(events, standing.announced + 1)
     )
     kept = (*standing.announcements, *fresh)[-KEPT_MAX:]

@@ -32,6 +32,7 @@ BURST = 25  # events about one object at once
 REFILL_S = 30.0  # and one more in this time
 MESSAGE_MAX = 1000
 NUMBER = "sterna.dev/event-number"  # annotation of an Event: the highest number that is counted in it
+DECISION = "sterna.dev/decision"  # ... and the id of the decision that the latest of them follows from
 _PAUSE_S, _PAUSE_MAX_S = 1.0, 30.0
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
@@ -82,6 +83,7 @@ class _Waiting:
     count: int = 1  # of those without a number
     numbers: tuple[int, ...] = ()
     told: tuple[OnTold, ...] = ()  # who wants to know
+    decision: str = ""  # id of the decision that the latest of them follows from. Empty: of none
 
     def counted(self, known: _Known) -> _Known:
         """What is to be on the API server, where this is there."""
@@ -128,6 +130,7 @@ class Recorder:
         severity: Severity = Severity.NORMAL,
         alike: str | None = None,
         number: int | None = None,
+        decision: str = "",
         told: OnTold | None = None,
     ) -> bool:
         """Put it into the line: never waits, never raises. False: dropped.
@@ -149,10 +152,11 @@ class Recorder:
             waiting.numbers += numbers
             waiting.told += heard
             waiting.message, waiting.severity, waiting.last_s = message[:MESSAGE_MAX], severity, now_s
+            waiting.decision = decision
             return True
         count = 1 if number is None else 0
         self._line[name] = _Waiting(
-            name, about, reason, message[:MESSAGE_MAX], severity, now_s, now_s, count, numbers, heard
+            name, about, reason, message[:MESSAGE_MAX], severity, now_s, now_s, count, numbers, heard, decision
         )
         if len(self._line) > WAITING_MAX:
             _, oldest = self._line.popitem(last=False)
@@ -176,7 +180,8 @@ class Recorder:
             except SternaError as error:
                 self.dropped += waiting.count + len(waiting.numbers)
                 done = not isinstance(error, EngineUnavailable | NotLeader)  # a final no
-                log.info("event dropped reason=%s object=%s because=%s", waiting.reason, waiting.about.name, error)
+                keys = {"reason": waiting.reason, "object": waiting.about.name, "why": str(error)}
+                log.info("event dropped", extra=keys)
                 if isinstance(error, EngineUnavailable):
                     pause_s = backoff.after()
             finally:
@@ -215,7 +220,7 @@ class Recorder:
     async def _create(self, waiting: _Waiting, namespace: str, *, above: int = 0) -> _Known:
         about, now = waiting.about, waiting.counted(_Known(0, above))
         body: Body = {
-            "metadata": {"name": waiting.name, "namespace": namespace, **_numbered(now)},
+            "metadata": {"name": waiting.name, "namespace": namespace, **_annotated(now, waiting)},
             "involvedObject": {
                 "apiVersion": about.api_version,
                 "kind": about.kind,
@@ -245,7 +250,7 @@ class Recorder:
 
     async def _raise_count(self, waiting: _Waiting, namespace: str, now: _Known) -> None:
         body: Body = {
-            **({"metadata": _numbered(now)} if now.number else {}),
+            **({"metadata": annotated} if (annotated := _annotated(now, waiting)) else {}),
             "count": now.times,
             "message": waiting.message,
             "type": waiting.severity.value,
@@ -277,8 +282,11 @@ class Recorder:
                 del self._buckets[uid]
 
 
-def _numbered(known: _Known) -> Body:
-    return {"annotations": {NUMBER: str(known.number)}} if known.number else {}
+def _annotated(known: _Known, waiting: _Waiting) -> Body:
+    """Empty: there is nothing to say."""
+    said = {NUMBER: str(known.number) if known.number else "", DECISION: waiting.decision}
+    said = {name: text for name, text in said.items() if text}
+    return {"annotations": said} if said else {}
 
 
 def _name_of(about: About, reason: str, alike: str) -> str:

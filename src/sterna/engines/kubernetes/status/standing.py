@@ -81,6 +81,7 @@ class Announcement(NamedTuple):
     reason: str
     message: str = ""
     warning: bool = False
+    decision: str = ""  # the id of the decision that was in force for the job. Empty: there was none yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,7 @@ class Standing:
     reason: str = ""  # a `Why`, or one of the closed reasons of an ending
     message: str = ""
     numbers: tuple[tuple[str, float | str], ...] = ()
+    decision: str = ""  # the id of the latest decision that changed what it holds, or why it waits
     seats: tuple[Seat, ...] = ()  # what the job is to hold, fixed roles first, then by ordinal
     incarnation: int = 0  # of the gang that trains; raised whenever the whole gang is started anew
     done: tuple[tuple[Role, int], ...] = ()  # of this incarnation: those that ended well and are not started again

@@ -264,12 +264,14 @@ _ANNOUNCEMENT = (
     _Field("reason", "reason", _same, _text, ""),
     _Field("message", "message", _same, _text, ""),
     _Field("warning", "warning", _same, bool, False),
+    _Field("decision", "decision", _same, _text, ""),
 )
 _FIELDS = (
     _Field("phase", "phase", str, Phase, Phase.WAITING),
     _Field("reason", "reason", _same, _text, ""),
     _Field("message", "message", _same, _text, ""),
     _Field("numbers", "numbers", dict, _numbers, ()),
+    _Field("decision", "decision", _same, _text, ""),
     _Field("seats", "seats", _all_of(_seat_text), _seats, ()),
     _Field("incarnation", "incarnation", _same, _whole, 0),
     _Field("done", "done", _all_of(_place_text), _each(_place), ()),
