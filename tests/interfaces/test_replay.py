@@ -1,8 +1,11 @@
 """A run is written down, decided again, and compared; what was tampered with is named."""
 
 import json
+import subprocess
+import sys
 
 import pytest
+from sterna.interfaces.cli.engine import Engine
 from typer.testing import CliRunner
 
 from sterna.interfaces.cli.main import cli
@@ -63,6 +66,7 @@ def test_a_decision_that_was_tampered_with_is_named(journal, tmp_path):
     path.write_text("".join(lines))
     result = run("replay", str(path))
     assert result.exit_code == 1
+    assert "decisions, 1 of them different" in result.stdout
     assert f"journal line {number + 1}: plan[0].actions[0].to[0].node: recorded" in result.stdout
     assert 'recorded "node-999", now "node-00' in result.stdout
     found = json.loads(run("replay", str(path), "-o", "json").stdout)
@@ -124,3 +128,63 @@ def test_the_first_difference_is_told_by_its_path(recorded, again, expected):
     assert (found.line, found.path) == (7, path)
     assert found.recorded.startswith(before)
     assert found.now.startswith(now)
+
+
+def test_every_decision_that_differs_is_named(journal, tmp_path):
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    for record in [record for record in records if record["entry"] == "decided"][:3]:
+        record["decision"]["revision"] = 999
+    path = tmp_path / "tampered.jsonl"
+    path.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records))
+    result = run("replay", str(path))
+    assert result.exit_code == 1
+    assert result.stdout.count("revision: recorded 999") == 3
+    assert json.loads(run("replay", str(path), "-o", "json").stdout)["different"] == 3
+
+
+def test_a_directory_is_replayed_file_by_file(journal, tmp_path):
+    lines = journal.read_text().splitlines(keepends=True)
+    (tmp_path / "decisions-000001.jsonl").write_text("".join(lines[:9]))
+    (tmp_path / "decisions-000002.jsonl").write_text("".join([lines[0], *lines[9:]]))
+    whole = json.loads(run("replay", str(journal), "-o", "json").stdout)
+    assert json.loads(run("replay", str(tmp_path), "-o", "json").stdout) == whole
+    both = "".join(path.read_text() for path in sorted(tmp_path.iterdir()))
+    (tmp_path / "both").write_text(both)
+    assert json.loads(run("replay", str(tmp_path / "both"), "-o", "json").stdout) == whole
+
+
+def test_what_is_missing_or_not_decided_again_is_told(journal, tmp_path):
+    lines = journal.read_text().splitlines(keepends=True)
+    number = next(index for index, line in enumerate(lines) if '"entry":"decided"' in line)
+    beside = {**json.loads(lines[number]), "beside": "moves that were asked for"}
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join([lines[0], '{"entry":"dropped","entries":3}\n', json.dumps(beside) + "\n", lines[number]]))
+    result = run("replay", str(path))
+    assert result.exit_code == 0
+    assert "1 decisions, all the same; 1 more include moves" in result.stdout
+    assert "3 entries were dropped" in result.stdout
+
+
+def test_an_empty_directory_is_no_journal(tmp_path):
+    result = run("replay", str(tmp_path))
+    assert result.exit_code == 2
+    assert "decisions-*.jsonl" in result.stderr
+
+
+def test_a_cluster_is_not_asked_for_its_journal():
+    result = CliRunner().invoke(cli, ["replay"], obj=Engine.KUBERNETES, catch_exceptions=False)
+    assert result.exit_code == 2
+    assert "kubectl sterna replay -" in result.stderr
+
+
+def test_without_a_path_the_journal_of_this_machine_is_replayed(journal, tmp_path, monkeypatch):
+    monkeypatch.setenv("STERNA_HOME", str(tmp_path))
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "decisions-000001.jsonl").write_bytes(journal.read_bytes())
+    assert "all the same" in run("replay").stdout
+
+
+def test_standard_input_is_read(journal):
+    command = [sys.executable, "-m", "sterna.interfaces.cli.main", "replay", "-"]
+    done = subprocess.run(command, stdin=journal.open("rb"), capture_output=True, text=True, check=True)
+    assert "all the same" in done.stdout

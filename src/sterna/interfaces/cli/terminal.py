@@ -36,7 +36,7 @@ _HINTS = (
     ("nodes[", "sterna decide --schema prints what a snapshot file looks like"),
     ("jobs[", "sterna decide --schema prints what a snapshot file looks like"),
     ("document", "sterna decide --schema prints what a snapshot file looks like"),
-    ("journal", "sterna simulate --journal FILE writes one"),
+    ("journal", "sterna simulate --journal FILE writes one, and engines keep one (docs/operations.md)"),
 )
 
 
