@@ -9,7 +9,7 @@ import pytest
 
 from sterna import __version__
 from sterna.engines.kubernetes.loop.rules import KEYS
-from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, LEASE, MEMORY
+from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, LEASE, MEMORY, OperatorConfig
 from sterna.engines.kubernetes.progress.monitor_tokens import AUDIENCE
 from sterna.lifecycle.rule_names import NO_REBALANCING, settings_in
 from sterna.placement.rebalancers.registry import REBALANCERS
@@ -51,6 +51,9 @@ def test_the_charts_version_is_the_programs():
         pytest.param({"runAsUser": 0}, "runAsUser: Must be greater than or equal to 1", id="root"),
         pytest.param({"image.digest": "sha256:abc"}, "image.digest: Does not match pattern", id="half a digest"),
         pytest.param({"resources.limits": {"memory": "a lot"}}, "memory: Does not match pattern", id="no quantity"),
+        pytest.param({"journal.files": 0}, "journal.files: Must be greater than or equal to 1", id="no file"),
+        pytest.param({"journal.fileSize": "1Gi"}, "journal.fileSize: Does not match pattern", id="no size in Mi"),
+        pytest.param({"journal.existingClaim": "No"}, "journal.existingClaim: Does not match", id="no claim's name"),
         pytest.param({"nodeSelector": {"gpu": True}}, "nodeSelector.gpu: Invalid type", id="a label that is no text"),
     ],
 )
@@ -315,3 +318,41 @@ def notes(values, directory):
     head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes}\n"
     (chart / "templates" / "notes.yaml").write_text(head + 'data: {notes: {{ include "notes" . | toJson }}}\n')
     return named(objects(render(values, chart=chart)), "ConfigMap", "notes")["data"]["notes"]
+
+
+def journal_of(values):
+    """The operator's pod, its arguments about the journal, and its volume for it."""
+    pod = the_only(objects(render(values)), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    arguments = [argument for argument in container["args"] if "journal" in argument]
+    mounts = [mount["mountPath"] for mount in container.get("volumeMounts", []) if mount["name"] == "journal"]
+    volumes = [volume for volume in pod.get("volumes", []) if volume["name"] == "journal"]
+    return pod, arguments, mounts, volumes
+
+
+def test_the_journal_is_on_a_volume_that_its_files_fit_into():
+    pod, arguments, mounts, (volume,) = journal_of({"journal.files": 4, "journal.fileSize": "32Mi"})
+    (directory,) = mounts
+    assert arguments == [f"--journal={directory}", "--journal-files=4", "--journal-file-size=32Mi"]
+    assert volume["emptyDir"] == {"sizeLimit": "192Mi"}
+    assert "fsGroup" not in pod["securityContext"]
+
+
+def test_the_journal_may_be_on_a_claim():
+    pod, _, _, (volume,) = journal_of({"journal.existingClaim": "kept"})
+    assert volume["persistentVolumeClaim"] == {"claimName": "kept"}
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"]
+
+
+@pytest.mark.parametrize("monitor", [False, True], ids=["nothing else", "the monitor's token"])
+def test_the_journal_may_be_off(monitor):
+    pod, arguments, mounts, volumes = journal_of({"journal.enabled": False, "monitor.enabled": monitor})
+    assert (arguments, mounts, volumes) == ([], [], [])
+    assert ("volumes" in pod) is monitor
+
+
+def test_the_charts_journal_is_what_the_operator_takes_for_itself():
+    _, arguments, _, _ = journal_of({})
+    defaults = OperatorConfig()
+    assert f"--journal-files={defaults.journal_files_max}" in arguments
+    assert f"--journal-file-size={defaults.journal_bytes_max >> 20}Mi" in arguments

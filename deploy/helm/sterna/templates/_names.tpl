@@ -64,6 +64,23 @@ app.kubernetes.io/component: monitor
     items: [{key: token, path: token}]
 {{- end }}
 
+{{- define "sterna.journalDirectory" -}}
+/var/lib/sterna/journal
+{{- end }}
+
+{{/* An emptyDir has room for two files more than there may be: a new one is begun before the oldest goes, and directories take room, too. */}}
+{{- define "sterna.journalVolume" -}}
+{{- $journal := .Values.journal -}}
+- name: journal
+{{- if $journal.existingClaim }}
+  persistentVolumeClaim:
+    claimName: {{ $journal.existingClaim }}
+{{- else }}
+  emptyDir:
+    sizeLimit: {{ mul (add (int $journal.files) 2) (trimSuffix "Mi" $journal.fileSize | int) }}Mi
+{{- end }}
+{{- end }}
+
 {{- define "sterna.labels" -}}
 app.kubernetes.io/name: {{ include "sterna.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
