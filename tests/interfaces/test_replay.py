@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from sterna.interfaces.cli.engine import Engine
 from typer.testing import CliRunner
 
+from sterna.interfaces.cli.engine_choice import Engine
 from sterna.interfaces.cli.main import cli
 from sterna.interfaces.reports.replay_difference import first_difference
 from sterna.journal.replay import Replayed

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sterna.interfaces.cli.engine import Engine
 from typer.testing import CliRunner
 
 from sterna.engines.kubernetes.status.event_recorder import DECISION
+from sterna.interfaces.cli.engine_choice import Engine
 from sterna.interfaces.cli.main import cli
 from tests.kubernetes.jobs import tfjob
 from tests.kubernetes.lab import Lab

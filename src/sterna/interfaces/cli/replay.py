@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sterna.interfaces.cli.engine import Engine, chosen
+from sterna.interfaces.cli.engine_choice import Engine, chosen
 from sterna.interfaces.cli.options import TextOutput
 from sterna.interfaces.cli.terminal import EXIT_FAILED
 from sterna.model.errors import InvalidRequest
@@ -63,7 +63,7 @@ def _own_journal() -> str:
             "sh -c 'cat /var/lib/sterna/journal/*' | kubectl sterna replay -` (LEADER: the pod that holds the Lease)"
         )
         raise InvalidRequest(field="journal", value=None, expected=expected)
-    from sterna.interfaces.api.endpoint import state_home
+    from sterna.interfaces.api.engine_home import state_home
 
     return str(state_home(None) / "journal")
 
