@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from sterna.interfaces.cli.engine import Engine
 from sterna.interfaces.cli.main import cli
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes
@@ -97,6 +99,8 @@ def test_s4_it_runs_jobs_with_the_rights_it_is_given_and_asks_for_no_others(cont
     assert {str(right) for right in refused_verbs(control_plane.audited(), user)} == set()
     assert {str(right) for right in used - granted_verbs(roles_of(bodies, user.split(":")[-1]))} == set()
     assert {PODS_MADE, STATUS_WRITTEN, LEASE_KEPT} <= used
+    replayed = CliRunner().invoke(cli, ["replay", str(tmp_path / "journal")], obj=Engine.KUBERNETES)
+    assert "decisions, all the same" in replayed.stdout, replayed.output
     api.delete(f"/api/v1/namespaces/{jobs}")
 
 
@@ -132,6 +136,7 @@ def installed(
     plane.kubectl("apply", "-f", "-", stdin=around)
     kubeconfig = plane.service_account_kubeconfig(namespace, name)
     arguments = [*container_of(bodies)["args"], "--health-host=127.0.0.1", f"--kubeconfig={kubeconfig}"]
+    arguments += [f"--journal={tmp_path / 'journal'}"]  # where the volume of the chart would be
     program = Path(sys.executable).with_name("sterna")
     with (tmp_path / "operator.log").open("w") as log:
         process = subprocess.Popen([program, *arguments], stderr=log, env={**os.environ, "POD_NAME": "sterna-0"})

@@ -10,20 +10,19 @@ import pytest
 from sterna.engines.loop import run_at_once, run_cycle
 from sterna.journal.background_writer import BackgroundWriter
 from sterna.journal.decision_journal import DecisionJournal
-from sterna.journal.journal import Shapes, line_of, pieces_of
+from sterna.journal.journal import line_of, pieces_of
 from sterna.journal.replay import Entry, read_journal
 from sterna.model.plan import Held, Outcome
 from sterna.placement.packed import packed
 from sterna.planner.decide import Settings
 from sterna.policies.registry import policy
-from sterna.wire.decision_file import decision_record, event_record, outcome_record
 from sterna.wire.snapshot_file import snapshot_document
+from tests.journal.blocked_disk import WAIT_S, blocked_disk
 from tests.journal.shapes import SHAPES
 from tests.journal.test_journal import Still, again, busy_world, fifo
 from tests.worlds import cluster, job
 
 ABOUT = {"policy": "fifo"}
-WAIT_S = 30.0  # for a thread on a busy machine; nothing waits as long where all is well
 
 
 def kept(directory) -> list[list[dict[str, Any]]]:
@@ -91,39 +90,23 @@ def test_a_decision_that_depends_on_more_than_its_snapshot_is_kept_and_not_repla
     assert [(entry.kind, entry.parts["beside"]) for entry in passed_over] == [("decided", "moves that were asked for")]
 
 
-class BlockedDisk:
-    """Shapes whose outcomes get stuck, as a write to a share that does not answer does."""
-
-    def __init__(self) -> None:
-        self.answers = threading.Event()
-        self.asked = threading.Event()
-
-    def snapshot(self, view):
-        self.asked.set()
-        assert self.answers.wait(WAIT_S)
-        return snapshot_document(view)
-
-    def shapes(self) -> Shapes:
-        return Shapes(snapshot=self.snapshot, decision=decision_record, outcome=outcome_record, event=event_record)
-
-
 def test_a_blocked_disk_delays_no_cycle_and_the_journal_says_what_it_lost(tmp_path):
-    disk, view = BlockedDisk(), busy_world()
-    journal = DecisionJournal(tmp_path, disk.shapes(), waiting_max=4)
+    view, journal = busy_world(), DecisionJournal(tmp_path, SHAPES, waiting_max=4)
 
     def cycle(number: int) -> None:
         kept = journal.cycle(f"d-1-{number}", ABOUT)
         run_at_once(run_cycle(Still(view), policy("fifo"), packed, kept, Settings()))
 
-    cycle(0)
-    assert disk.asked.wait(WAIT_S)
-    for number in range(1, 40):  # each comes to its end while nothing can be written: else this would never end
-        cycle(number)
-    assert kept(tmp_path) == []
-    disk.answers.set()
-    assert journal.flush(WAIT_S)
-    cycle(40)
-    journal.close(WAIT_S)
+    with blocked_disk() as disk:
+        cycle(0)
+        assert disk.asked.wait(WAIT_S)
+        for number in range(1, 40):  # each comes to its end while nothing can be written: else this would never end
+            cycle(number)
+        assert not journal.flush(0)
+        disk.answers.set()
+        assert journal.flush(WAIT_S)
+        cycle(40)
+        journal.close(WAIT_S)
     ((_, *entries),) = kept(tmp_path)
     written = [entry for entry in entries if entry["entry"] != "dropped"]
     dropped = sum(entry["entries"] for entry in entries if entry["entry"] == "dropped")

@@ -14,6 +14,7 @@ from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.status.event_recorder import DECISION
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import MemoryCluster, memory_api
+from tests.journal.blocked_disk import blocked_disk
 from tests.journal.shapes import SHAPES
 
 
@@ -58,3 +59,10 @@ def test_the_log_the_event_and_the_journal_name_one_decision(tmp_path, caplog):
     entries = [json.loads(text) for path in sorted(tmp_path.iterdir()) for text in path.read_text().splitlines()]
     assert [entry["entry"] for entry in entries if entry.get("id") == line["decision"]] == ["decided", "happened"]
     assert entries[0]["about"]["engine"] == "kubernetes"
+
+
+def test_an_operator_whose_journal_is_on_a_disk_that_does_not_answer_decides_and_ends_as_ever(tmp_path):
+    with blocked_disk() as disk:
+        cluster = asyncio.run(asyncio.wait_for(story(tmp_path), 120))
+        assert disk.asked.is_set()
+    assert cluster.objects[PODS]
