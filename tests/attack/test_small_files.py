@@ -22,11 +22,11 @@ from sterna.protocol.reports import Answer, BadReport, Batch, Report, Usage
 from sterna.training.epoch_file import append, whole_part
 from sterna.training.errors import NotEverybodyCame
 from sterna.training.migrator.checkpoint_files import take_stock
-from sterna.training.migrator.places import Places
+from sterna.training.migrator.migrator_files import MigratorFiles
 from sterna.training.migrator.signal_files import Desk
 from sterna.training.migrator.signal_protocol import Announce, Ask, Generation, Note, Request, TrainerState, Word
 from sterna.training.ranks.board import Board
-from sterna.training.ranks.cut import Seat
+from sterna.training.ranks.cut import RankPost
 from sterna.training.ranks.meeting import Meeting
 from tests.attack.checkpoint_corpus import ODD_VALUES, leaves, replaced
 
@@ -79,8 +79,8 @@ def no_text(path: Path) -> None:
 NO_FILES = [pipe, directory, endless, loop, huge, nested, digits, no_text]
 
 
-def places(tmp_path: Path) -> Places:
-    return Places(checkpoint=tmp_path / "ckpt.pth", signal=tmp_path / "signal")
+def places(tmp_path: Path) -> MigratorFiles:
+    return MigratorFiles(checkpoint=tmp_path / "ckpt.pth", signal=tmp_path / "signal")
 
 
 READERS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], Any]]] = {
@@ -284,5 +284,5 @@ def test_a_record_of_the_board_that_means_nothing_is_as_good_as_not_written(tmp_
     (tmp_path / "board").write_bytes(bytes(content))
     cut, seats = board.cut(), board.others()
     assert cut == before[0]
-    assert seats == before[1] or (field == 3 and isinstance(seats[0], Seat))
+    assert seats == before[1] or (field == 3 and isinstance(seats[0], RankPost))
     board.close()

@@ -47,6 +47,7 @@ class Progress:
         self.counted_step()
 
     def counted_step(self) -> None:
+        """A step is done: count it, and learn how long it took."""
         now_s = time.monotonic()
         self.step += 1
         self.last_step_mono_s = now_s

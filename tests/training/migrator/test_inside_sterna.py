@@ -9,7 +9,7 @@ import pytest
 from sterna.protocol import Order, Orders, Phase, read_status, wake_worker, worker_environment, write_orders
 from sterna.training.checkpoint import raise_fence
 from sterna.training.errors import TrainingError
-from sterna.training.migrator.places import Places, every_s, meet_s
+from sterna.training.migrator.migrator_files import MigratorFiles, every_s, meet_s
 from sterna.training.migrator.shim import Migrator
 from tests.needs import needs
 from tests.training.migrator.workshop import environment, listed, run_hook, until
@@ -193,7 +193,7 @@ def test_voda_40_where_the_files_are(tmp_path, monkeypatch, given, inside, check
             job="default/mnist", worker="w", rank=0, world_size=1, incarnation=1, checkpoint_dir="jobs/u1",
             mailbox="mail", wake="wake",
         )  # fmt: skip
-    places = Places.from_environment(variables)
+    places = MigratorFiles.from_environment(variables)
     assert (places.checkpoint, places.signal) == (tmp_path / checkpoint, tmp_path / signal)
 
 

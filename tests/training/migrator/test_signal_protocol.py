@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from sterna.training.migrator import signal_protocol
-from sterna.training.migrator.places import Places
+from sterna.training.migrator.migrator_files import MigratorFiles
 from sterna.training.migrator.signal_files import Desk
 from sterna.training.migrator.signal_protocol import (
     Announce,
@@ -181,13 +181,13 @@ def test_voda_42_what_the_hook_may_conclude(word, state, expected):
     ],
 )
 def test_voda_42_the_word_is_read_however_it_was_written(tmp_path, content, word):
-    places = Places(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal")
+    places = MigratorFiles(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal")
     places.signal.write_bytes(content)
     assert Desk(places).word() == word
 
 
 def test_voda_42_the_signal_file_holds_one_word_and_nothing_else(tmp_path):
-    desk = Desk(Places(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal"))
+    desk = Desk(MigratorFiles(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal"))
     for word in Word:
         desk.carry_out(Say(word))
         assert (tmp_path / "signal").read_bytes() == word.encode()
@@ -195,7 +195,7 @@ def test_voda_42_the_signal_file_holds_one_word_and_nothing_else(tmp_path):
 
 
 def test_voda_42_what_is_written_beside_it_is_read_back(tmp_path):
-    desk = Desk(Places(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal"))
+    desk = Desk(MigratorFiles(checkpoint=tmp_path / "migration.pth", signal=tmp_path / "signal"))
     state = replace(ME, answered="r", ended=True, pid=7, pid_started=12, host="there")
     kept = replace(generation(3), step=5, untorn=False, save_s=0.5, kinds=(("a", "dict"),), positional=True)
     for effect in (signal_protocol.Note(state), signal_protocol.Ask(Request(id="r", incarnation=None))):

@@ -13,7 +13,7 @@ import pytest
 from sterna.training.errors import NotEverybodyCame
 from sterna.training.ranks.agreement import Agreement, Chief, Member
 from sterna.training.ranks.board import Board
-from sterna.training.ranks.cut import Cut, Kind, Seat, State
+from sterna.training.ranks.cut import Cut, Kind, RankPost, State
 from tests.needs import seeds
 
 
@@ -153,15 +153,15 @@ def test_a_half_written_record_is_one_not_yet_written(tmp_path):
     path = tmp_path / "board"
     Board.create(path, world_size=2, step=5)
     chief, member = (Board(path, rank=rank, world_size=2) for rank in range(2))
-    member.write_seat(Seat(6, 0))
-    assert chief.others() == (Seat(6, 0),)
+    member.write_post(RankPost(6, 0))
+    assert chief.others() == (RankPost(6, 0),)
     chief.write_cut(Cut(7, 1, Kind.STOP, State.OPEN))
     assert member.cut() == Cut(7, 1, Kind.STOP, State.OPEN)
     content = bytearray(path.read_bytes())
-    for place in (3, 40 + 3):  # one byte in the cut and one in a seat
+    for place in (3, 40 + 3):  # one byte in the cut and one in a post
         content[place] ^= 0xFF
     path.write_bytes(content)
     assert member.cut() == Cut(7, 1, Kind.STOP, State.OPEN)
-    assert chief.others() == (Seat(6, 0),)
+    assert chief.others() == (RankPost(6, 0),)
     chief.close()
     member.close()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from sterna.training.ranks.cut import NO_CUT, Cut, Kind, Seat, State, opened, seated, settled
+from sterna.training.ranks.cut import NO_CUT, Cut, Kind, RankPost, State, opened, posted, settled
 
 
 class Rank(NamedTuple):
@@ -18,14 +18,14 @@ class Rank(NamedTuple):
     boundary: int = 0
     read: Cut = NO_CUT  # as this rank last saw it
     over: int = 0
-    seen: tuple[Seat, ...] = ()  # chief: the seats read so far in this round of looking
+    seen: tuple[RankPost, ...] = ()  # chief: the posts read so far in this round of looking
     took: tuple[Cut, ...] = ()
 
 
 class World(NamedTuple):
     ranks: tuple[Rank, ...]
     cut: Cut  # the board
-    seats: tuple[Seat, ...]
+    posts: tuple[RankPost, ...]
     ordered_at: int | None  # where the chief was when the engine gave its order; None: not yet
 
 
@@ -56,13 +56,13 @@ def chief_moves(job: Job, world: World) -> Iterator[World]:
                 yield with_rank(world, 0, chief._replace(at="look", seen=()))
             else:
                 yield with_rank(world, 0, chief._replace(at=onward(job, chief)))
-        case "look":  # one seat at a time: the others may move in between
-            seen = (*chief.seen, world.seats[len(chief.seen) + 1])
+        case "look":  # one post at a time: the others may move in between
+            seen = (*chief.seen, world.posts[len(chief.seen) + 1])
             yield with_rank(world, 0, chief._replace(seen=seen, at="decide" if len(seen) == job.ranks - 1 else "look"))
         case "decide":
             cut = world.cut
             if cut.state is not State.OPEN:
-                if any(seat.arrived for seat in chief.seen):
+                if any(post.arrived for post in chief.seen):
                     yield with_rank(world, 0, chief._replace(at=onward(job, chief)))
                     return
                 cut = opened(cut, Kind.STOP, boundary=chief.boundary, others=chief.seen)
@@ -78,10 +78,10 @@ def chief_moves(job: Job, world: World) -> Iterator[World]:
 
 
 def member_moves(job: Job, world: World, rank: int) -> Iterator[World]:
-    me, seat = world.ranks[rank], world.seats[rank]
+    me, post = world.ranks[rank], world.posts[rank]
     match me.at:
         case "boundary":
-            yield with_seat(world, rank, me._replace(at="read"), Seat(me.boundary, seat.knows))
+            yield with_seat(world, rank, me._replace(at="read"), RankPost(me.boundary, post.knows))
         case "read":
             cut = world.cut
             if cut.id == me.over:
@@ -89,12 +89,12 @@ def member_moves(job: Job, world: World, rank: int) -> Iterator[World]:
             elif cut.state is State.OPEN:
                 yield with_rank(world, rank, me._replace(at="sit", read=cut))
             else:
-                taken = seat.arrived and seat.knows == cut.id and cut.step == me.boundary
+                taken = post.arrived and post.knows == cut.id and cut.step == me.boundary
                 after = (taking(job, me, cut) if taken else me._replace(at=onward(job, me)))._replace(over=cut.id)
-                yield with_seat(world, rank, after, Seat(me.boundary, cut.id))
+                yield with_seat(world, rank, after, RankPost(me.boundary, cut.id))
         case "sit":
             at = "read" if me.boundary >= me.read.step else onward(job, me)
-            yield with_seat(world, rank, me._replace(at=at, read=NO_CUT), seated(seat, me.read))
+            yield with_seat(world, rank, me._replace(at=at, read=NO_CUT), posted(post, me.read))
         case _:
             yield from training_moves(job, world, rank)
 
@@ -127,13 +127,13 @@ def with_rank(world: World, rank: int, after: Rank) -> World:
     return world._replace(ranks=(*world.ranks[:rank], after, *world.ranks[rank + 1 :]))
 
 
-def with_seat(world: World, rank: int, after: Rank, seat: Seat) -> World:
-    return with_rank(world, rank, after)._replace(seats=(*world.seats[:rank], seat, *world.seats[rank + 1 :]))
+def with_seat(world: World, rank: int, after: Rank, post: RankPost) -> World:
+    return with_rank(world, rank, after)._replace(posts=(*world.posts[:rank], post, *world.posts[rank + 1 :]))
 
 
 def every_world(job: Job) -> dict[World, list[World]]:
     """All that can be reached, each with what comes next."""
-    start = World((Rank("boundary"),) * job.ranks, NO_CUT, (Seat(0, 0),) * job.ranks, ordered_at=None)
+    start = World((Rank("boundary"),) * job.ranks, NO_CUT, (RankPost(0, 0),) * job.ranks, ordered_at=None)
     found: dict[World, list[World]] = {}
     unseen = [start]
     while unseen:
@@ -230,4 +230,4 @@ def test_the_model_does_reach_the_interesting_cases():
     worlds = every_world(Job(2, 6, every_third)).keys()
     assert any(over(world) and not world.ranks[0].took for world in worlds)
     assert any(over(world) and world.ranks[0].took for world in worlds)
-    assert any(world.seats[1].arrived and world.cut.step > world.seats[1].boundary for world in worlds)
+    assert any(world.posts[1].arrived and world.cut.step > world.posts[1].boundary for world in worlds)

@@ -16,7 +16,7 @@ import pytest
 from sterna.training.data.file_systems import shared_between_machines
 from sterna.training.ranks.agreement import Agreement, Chief, Member
 from sterna.training.ranks.board import Board
-from sterna.training.ranks.cut import Cut, Kind, Seat, State
+from sterna.training.ranks.cut import Cut, Kind, RankPost, State
 from tests.needs import seeds
 from tests.training.run.test_agreement import in_threads
 
@@ -100,8 +100,8 @@ def test_a_board_of_one_machine_is_opened_once_and_one_of_many_now_and_then(tmp_
     path.unlink()  # cleared away: what is open still counts
     time.sleep(0.3)
     assert there.cut().id == 1
-    assert there.write_seat(Seat(4, 1))
-    assert here.others() == (Seat(4, 1),)
+    assert there.write_post(RankPost(4, 1))
+    assert here.others() == (RankPost(4, 1),)
     here.close()
     there.close()
 

@@ -56,6 +56,7 @@ class Draft:
         leaves.place()
 
     def add(self, part: Part) -> int:
+        """Give a stretch of memory its place in the body; the number of its buffer."""
         self.body_bytes = _aligned(self.body_bytes)
         self.parts.append(part)
         self.offsets.append(self.body_bytes)
@@ -84,6 +85,7 @@ class Draft:
         return write_file(disk, path, chain([self.head()], self.body()))
 
     def body(self) -> Iterator[memoryview]:
+        """The buffers in order, with the padding between them."""
         end = 0
         for offset, part in zip(self.offsets, self.parts, strict=True):
             if offset > end:
@@ -169,6 +171,7 @@ class ArchiveReader:
         return found
 
     def files(self, node: Any) -> SavedFiles:
+        """Where what a `FilesToSave` wrote lies. Raises Damaged for a name that leaves its directory."""
         number, name = node
         if type(number) is not int or number < 0 or not is_file_name(name):
             raise Damaged(f"{self._name} names a file that it must not: {short(name)}")

@@ -37,6 +37,7 @@ class Tensors:
         return isinstance(value, self._torch.Tensor)
 
     def node(self, tensor: Any) -> dict[str, Json]:
+        """The description of a tensor; its buffer is filled in by `place`. Raises CheckpointProblem."""
         if type(tensor) not in self._plain_types or tensor.layout is not self._torch.strided or tensor.is_quantized:
             raise CheckpointProblem(f"a {_described(tensor)}: only plain dense tensors can be restored")
         if not tensor.is_cpu:
@@ -109,6 +110,7 @@ class Arrays:
         self._numbers: dict[int, int] = {}  # by id of the array, which its part keeps alive
 
     def node(self, value: Any) -> dict[str, Json] | None:
+        """The description of an array or scalar. None: it is neither. Raises CheckpointProblem."""
         if isinstance(value, self._numpy.ndarray):
             return {"array": self._array(value)}
         if isinstance(value, self._numpy.generic):
@@ -177,6 +179,7 @@ def array_from(node: Any, base: Callable[[int], Any]) -> Any:
 
 
 def scalar_from(node: Any) -> Any:
+    """The NumPy scalar that a node describes. Raises Damaged."""
     numpy = imported("numpy")
     description, text = node
     dtype = _dtype_from(description)

@@ -52,6 +52,7 @@ class Copying:
                     self._done.set()
 
     def wait(self) -> None:
+        """Return once all copies are made; the calling thread helps."""
         self.help()
         self._done.wait()
 

@@ -31,6 +31,8 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
+    """All raises so far. Nothing is fenced where there was none."""
+
     raises: tuple[Raise, ...] = ()  # in order of incarnation
 
     @property
@@ -38,6 +40,7 @@ class Fence:
         return self.raises[-1].incarnation if self.raises else 0
 
     def require(self, incarnation: int) -> None:
+        """Raise Fenced unless this incarnation may write."""
         if incarnation < self.lowest:
             raise Fenced(
                 f"incarnation {incarnation} may no longer write checkpoints: the job runs as incarnation {self.lowest}"

@@ -22,13 +22,13 @@ from sterna.training.checkpoint.generations import (
     read_manifest,
     shard_name,
 )
-from sterna.training.checkpoint.place import Place
 from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced, short
+from sterna.training.checkpoint.rank_directory import RankDirectory
 from sterna.training.checkpoint.values import FilesToSave, Generation, Json
 from sterna.training.patience import Patience
 
 
-def call_writers(place: Place, path: Path, writers: Sequence[FilesToSave]) -> None:
+def call_writers(place: RankDirectory, path: Path, writers: Sequence[FilesToSave]) -> None:
     """Let each callable write what it has, aside. In the thread that owns the objects it reads."""
     if not writers:
         return
@@ -50,7 +50,7 @@ def call_writers(place: Place, path: Path, writers: Sequence[FilesToSave]) -> No
             raise CheckpointProblem(f"the callable that saves {writer.name!r} wrote nothing to the path it was given")
 
 
-def write_shard(place: Place, path: Path, write: Callable[[Disk, Path], tuple[int, str]]) -> Shard:
+def write_shard(place: RankDirectory, path: Path, write: Callable[[Disk, Path], tuple[int, str]]) -> Shard:
     """Write, sync and rename. The name is durable once rank 0 has synced the directory, just before the manifest."""
     aside = _aside(place, path)
     size, digest = write(place.disk, aside)
@@ -63,7 +63,7 @@ def write_shard(place: Place, path: Path, write: Callable[[Disk, Path], tuple[in
     return Shard(place.rank, size, digest, files)
 
 
-def clear_up(place: Place, path: Path) -> None:
+def clear_up(place: RankDirectory, path: Path) -> None:
     """After a failure: leave nothing of ours that takes up room."""
     try:
         place.disk.remove(_aside(place, path))
@@ -73,12 +73,12 @@ def clear_up(place: Place, path: Path) -> None:
         return  # retention removes it later
 
 
-def leave_note(place: Place, path: Path, shard: Shard, *, step: int) -> None:
+def leave_note(place: RankDirectory, path: Path, shard: Shard, *, step: int) -> None:
     """Tell the other ranks that this rank's shard is written."""
     _write_note(place, path, {**shard.to_json(), "step": step, "world_size": place.world_size})
 
 
-def leave_problem(place: Place, path: Path, problem: CheckpointProblem) -> None:
+def leave_problem(place: RankDirectory, path: Path, problem: CheckpointProblem) -> None:
     """Tell the other ranks that this save failed, if that can still be written."""
     if place.world_size > 1 and not isinstance(problem, Fenced):
         try:
@@ -88,7 +88,7 @@ def leave_problem(place: Place, path: Path, problem: CheckpointProblem) -> None:
             return  # they find out when their time is up
 
 
-def gather(place: Place, path: Path, own: Shard, *, step: int) -> tuple[Shard, ...]:
+def gather(place: RankDirectory, path: Path, own: Shard, *, step: int) -> tuple[Shard, ...]:
     """For rank 0: the shards of all ranks, once all are there."""
     shards = {own.rank: own}
     patience = Patience(place.meet_s)
@@ -107,7 +107,7 @@ def gather(place: Place, path: Path, own: Shard, *, step: int) -> tuple[Shard, .
 
 
 def write_manifest(
-    place: Place, path: Path, shards: tuple[Shard, ...], *, step: int, about: Mapping[str, Json]
+    place: RankDirectory, path: Path, shards: tuple[Shard, ...], *, step: int, about: Mapping[str, Json]
 ) -> Generation:
     """Make the generation complete. From here on it is the newest."""
     order = order_of(path.name)
@@ -128,7 +128,7 @@ def write_manifest(
     return read_manifest(path).generation
 
 
-def await_manifest(place: Place, path: Path, own: Shard) -> Generation:
+def await_manifest(place: RankDirectory, path: Path, own: Shard) -> Generation:
     """For all other ranks: the generation, once rank 0 has made it complete."""
     patience = Patience(place.meet_s)
     while True:
@@ -145,7 +145,7 @@ def await_manifest(place: Place, path: Path, own: Shard) -> Generation:
         patience.pause()
 
 
-def _synced_files(place: Place, top: Path) -> dict[str, tuple[int, str]]:
+def _synced_files(place: RankDirectory, top: Path) -> dict[str, tuple[int, str]]:
     try:
         files = files_below(top)
     except Damaged as problem:
@@ -161,19 +161,19 @@ def _synced_files(place: Place, top: Path) -> dict[str, tuple[int, str]]:
     return files
 
 
-def _aside(place: Place, path: Path) -> Path:
+def _aside(place: RankDirectory, path: Path) -> Path:
     return path / f".{shard_name(place.rank)}.{place.session}.part"
 
 
-def _files_aside(place: Place, path: Path) -> Path:
+def _files_aside(place: RankDirectory, path: Path) -> Path:
     return path / f".{files_name(place.rank)}.{place.session}.part"
 
 
-def _write_note(place: Place, path: Path, note: Mapping[str, Json]) -> None:
+def _write_note(place: RankDirectory, path: Path, note: Mapping[str, Json]) -> None:
     write_json(place.disk, _note_file(path, place.rank), {**note, "session": place.session}, aside=place.session)
 
 
-def _note(place: Place, path: Path, rank: int) -> dict[str, Json] | None:
+def _note(place: RankDirectory, path: Path, rank: int) -> dict[str, Json] | None:
     """The note of the process that is this rank now; what an earlier one left there is not meant for us."""
     try:
         note = read_json(_note_file(path, rank))

@@ -29,11 +29,13 @@ class Part(NamedTuple):
 
 
 def readable(address: int, nbytes: int) -> memoryview:
+    """A view of memory that must stay alive as long as the view is used."""
     view: memoryview = _view(address, nbytes, _READ)
     return view
 
 
 def writable(address: int, nbytes: int) -> memoryview:
+    """The same for writing."""
     view: memoryview = _view(address, nbytes, _WRITE)
     return view
 

@@ -24,8 +24,8 @@ from sterna.training.checkpoint.generation_writer import (
 from sterna.training.checkpoint.generations import MANIFEST, name_of
 from sterna.training.checkpoint.lending import Loan
 from sterna.training.checkpoint.memory import Region
-from sterna.training.checkpoint.place import Place, retain
 from sterna.training.checkpoint.problems import CheckpointProblem, LoanBroken
+from sterna.training.checkpoint.rank_directory import RankDirectory, retain
 from sterna.training.checkpoint.values import Generation, Json, Saved
 
 _ALONE_BYTES = 4 << 20  # less than this is copied sooner than a second thread could help
@@ -35,7 +35,7 @@ _ALONE_BYTES = 4 << 20  # less than this is copied sooner than a second thread c
 class Task:
     """A save with its number."""
 
-    place: Place
+    place: RankDirectory
     seq: int
     step: int
     about: Mapping[str, Json]

@@ -27,8 +27,8 @@ from sterna.training.checkpoint.generations import (
 from sterna.training.checkpoint.lending import Loan
 from sterna.training.checkpoint.memory import Region
 from sterna.training.checkpoint.pending_save import PendingSave, Task, Worker, checked_about
-from sterna.training.checkpoint.place import Place, set_aside
 from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading
+from sterna.training.checkpoint.rank_directory import RankDirectory, set_aside
 from sterna.training.checkpoint.values import Generation, Json, Loaded, Saved, Skipped
 
 
@@ -51,7 +51,7 @@ class CheckpointStore:
         _check("rank", rank, 0, world_size - 1)
         _check("keep", keep, 1, 1_000_000)
         self.skipped: Sequence[Skipped] = ()  # what the last `newest()` or `generations()` passed over, and why
-        self._place = Place(Path(directory), incarnation, rank, world_size, keep, meet_s, disk or Disk())
+        self._place = RankDirectory(Path(directory), incarnation, rank, world_size, keep, meet_s, disk or Disk())
         self._seq = self._place.last_seq()
         self._pending: PendingSave | None = None
         self._worker = Worker()

@@ -23,6 +23,8 @@ class Position(NamedTuple):
 
 
 class Source(Protocol):
+    """What `steps()` walks through."""
+
     draws: bool  # entering it, or walking through it, draws random numbers: its epoch has to be replayed from the start
 
     def opened(self, position: Position) -> Iterator[Any]:

@@ -93,6 +93,7 @@ class Boundary:
                 self._frozen = False
 
     def before_forward(self, module: Any) -> None:
+        """A watched module is about to run."""
         if not module.training or not sys.modules["torch"].is_grad_enabled():
             self._offer()
             return
@@ -103,12 +104,14 @@ class Boundary:
         self._begin()
 
     def before_step(self) -> None:
+        """A watched optimizer is about to step."""
         if self._stepped:  # no forward pass was seen since the last step, so this is as good as it gets
             self._stepped = False
             self._offer()
         self._begin()
 
     def after_step(self, optimizer: Any) -> None:
+        """A watched optimizer has stepped."""
         if not self._told and self._leader is not None and self._leader() is optimizer:
             self._count()
         self._stepped = True

@@ -107,4 +107,5 @@ class Digested:
 
     @property
     def written(self) -> Written:
+        """Digest and size of what was written so far."""
         return Written(self._digest.hexdigest(), self._bytes)

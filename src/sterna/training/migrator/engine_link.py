@@ -37,6 +37,7 @@ class Link:
         self._outbox.tell(phase=Phase.RESTORING)
 
     def restored(self, *, step: int, load_s: float) -> None:
+        """Note for the next status what was loaded."""
         self._outbox.note(restored_step=step, load_s=load_s)
 
     def training(self, numbers: Mapping[str, float]) -> None:
@@ -53,6 +54,7 @@ class Link:
         return orders if orders.seq > self._outbox.status.ack and orders.order is not Order.RUN else None
 
     def saved(self, checkpoint: CommittedCheckpoint, *, save_s: float) -> None:
+        """Tell that a checkpoint is durable."""
         self._outbox.tell(checkpoint=checkpoint, save_s=save_s, problem=None)
 
     def fulfilled(self, orders: Orders) -> None:
@@ -74,9 +76,11 @@ class Link:
         self._outbox.tell(phase=Phase.TRAINING)
 
     def problem(self, text: str) -> None:
+        """Tell why nothing could be saved."""
         self._outbox.tell(problem=text)
 
     def finished(self) -> None:
+        """Tell that the program came to its end, unless it was stopped."""
         if self._outbox.status.phase is not Phase.COMMITTED:  # one that was stopped has not finished
             self._outbox.tell(phase=Phase.FINISHED)
 

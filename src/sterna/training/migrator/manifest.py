@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sterna.training.errors import TrainingError
-from sterna.training.migrator.places import CKPT_PATH, EVERY_S, SIGNAL_PATH
+from sterna.training.migrator.migrator_files import CKPT_PATH, EVERY_S, SIGNAL_PATH
 
 HOSTNAME = "kubernetes.io/hostname"
 CONTAINER = "pytorch"  # the operator insists on this name

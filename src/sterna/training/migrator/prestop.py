@@ -19,7 +19,7 @@ from sterna.protocol import WorkerIdentity
 from sterna.training.errors import TrainingError
 from sterna.training.migrator import signal_protocol
 from sterna.training.migrator.console import date, log_to, plain, say
-from sterna.training.migrator.places import Places
+from sterna.training.migrator.migrator_files import MigratorFiles
 from sterna.training.migrator.signal_files import Desk
 from sterna.training.migrator.signal_protocol import Answer, Request, TrainerState
 from sterna.training.processes import pid_started
@@ -53,7 +53,7 @@ def ask_and_wait(environment: Mapping[str, str], *, deadline_s: float, to: TextI
     plain(f"stop: {date()}", to=to)
     until_s = time.monotonic() + deadline_s
     try:
-        desk = Desk(Places.from_environment(environment))
+        desk = Desk(MigratorFiles.from_environment(environment))
         state = desk.state()
         if state is None and desk.word() is None:
             say(f"nothing to save: no trainer has used {desk.places.signal}", to=to)
@@ -114,6 +114,7 @@ class Liveness:
         self._seen: tuple[int, float] | None = None  # its last change, and when we noticed
 
     def gone(self, state: TrainerState) -> bool:
+        """Whether the trainer that wrote `state` has ended, as far as this observer can tell."""
         if state.host == socket.gethostname() and Path("/proc/self/stat").exists():
             return pid_started(state.pid) != state.pid_started
         return self._silent()

@@ -21,11 +21,12 @@ from sterna.training.migrator.boundary import Progress
 from sterna.training.migrator.checkpoint_files import find, take_stock
 from sterna.training.migrator.console import say
 from sterna.training.migrator.engine_link import Link
+from sterna.training.migrator.migrator_files import MEET_S, MigratorFiles, meet_s
 from sterna.training.migrator.owner import Owner
-from sterna.training.migrator.places import MEET_S, Places, meet_s
 from sterna.training.migrator.signal_files import Desk
 from sterna.training.migrator.signal_protocol import Generation, Word
 from sterna.training.migrator.variables import Saved, load
+from sterna.training.patience import Patience
 from sterna.training.ranks.meeting import Meeting
 
 _SHOWS_UP_WITHIN_S = 10.0  # on a network file system a file that rank 0 sees may take a while to reach the others
@@ -37,7 +38,7 @@ class Session:
 
     def __init__(self, rank: int | None, environment: Mapping[str, str] | None, progress: Progress) -> None:
         self.who = identity(rank, environment)
-        self.desk = Desk(Places.from_environment(environment))
+        self.desk = Desk(MigratorFiles.from_environment(environment))
         self.desk.places.make_directories()
         self.link = Link(self.who, facts=progress.facts) if self.who.inside else None
         if self.link is not None:
@@ -108,11 +109,11 @@ class Session:
         return max(complete, key=lambda item: item[1].number, default=None)
 
     def _why_unreadable(self, digest: str) -> str | None:
-        until_s = time.monotonic() + _SHOWS_UP_WITHIN_S
+        patience = Patience(_SHOWS_UP_WITHIN_S, longest_s=_LOOK_S)
         while find(self.desk, digest) is None:
-            if time.monotonic() > until_s:
+            if patience.over:
                 return f"no file at {self.desk.places.checkpoint} has the digest {digest[:16]}"
-            time.sleep(_LOOK_S)
+            patience.pause()
         return None
 
     def _require_unfenced(self) -> None:

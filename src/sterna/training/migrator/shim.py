@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 from sterna.training.errors import Mismatch, Superseded, TrainingError, Unregistrable
 from sterna.training.migrator.boundary import Boundary, Progress
 from sterna.training.migrator.console import say
+from sterna.training.migrator.migrator_files import every_s
 from sterna.training.migrator.owner import Contents, Owner
-from sterna.training.migrator.places import every_s
 from sterna.training.migrator.session import Session
 from sterna.training.migrator.signal_protocol import Word
 from sterna.training.migrator.variables import Kind, Saved, dump, kind_of, state_of

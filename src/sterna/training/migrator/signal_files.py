@@ -14,7 +14,7 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar, assert_never
 
 from sterna.protocol.mailbox import read_regular
-from sterna.training.migrator.places import Places
+from sterna.training.migrator.migrator_files import MigratorFiles
 from sterna.training.migrator.signal_protocol import (
     Announce,
     Ask,
@@ -36,7 +36,7 @@ V = TypeVar("V", TrainerState, Request, Generation)
 class Desk:
     """The protocol's files of one job. `aside` is where a checkpoint is written before it is published."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: MigratorFiles) -> None:
         self.places = places
         name = f".{places.checkpoint.name}.{socket.gethostname()}.{os.getpid()}"  # pods share a volume, not their pids
         self.aside = places.checkpoint.with_name(name)

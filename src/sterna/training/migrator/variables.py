@@ -33,6 +33,7 @@ class Kind(StrEnum):
 
 
 def kind_of(variable: object) -> Kind:
+    """Frameworks are recognised where the program has imported them, and never imported."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(variable, torch.nn.Module):
         return Kind.MODULE
@@ -169,6 +170,7 @@ class Saved:
             )
 
     def give(self, key: str, variable: Any) -> None:
+        """Bring `variable` to what was saved under `key`. Raises Mismatch."""
         self.check(key, variable)
         give_back(variable, self._by_key[key], key=key)
         self._left.discard(key)

@@ -29,6 +29,8 @@ _COST_SHARE = 0.01  # of the time, for periodic saves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
+    """A save that is wanted, since when, and by which request or order."""
+
     since_s: float
     request: Request | None = None
     orders: Orders | None = None

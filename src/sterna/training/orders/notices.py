@@ -54,6 +54,7 @@ class Notices:
             self._socket.received()
 
     def close(self) -> None:
+        """Give the wake socket back."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

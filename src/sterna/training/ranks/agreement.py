@@ -7,7 +7,7 @@ from typing import Protocol
 from sterna.training.errors import NotEverybodyCame
 from sterna.training.patience import Patience
 from sterna.training.ranks.board import Board
-from sterna.training.ranks.cut import NO_CUT, Cut, Kind, Seat, State, opened, raised, seated, settled
+from sterna.training.ranks.cut import NO_CUT, Cut, Kind, RankPost, State, opened, posted, raised, settled
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.0005, 0.02
 _LOOKS_BEFORE_MOVING = 3  # a rank that has posted its boundary reads the cut within microseconds: no need to run on
@@ -79,10 +79,10 @@ class Chief:
 
     def at_boundary(self, boundary: int, want: Kind, until_s: float | None = None) -> Cut | None:
         others = self._board.others()
-        want = max((want, *(seat.wants for seat in others)))
+        want = max((want, *(post.wants for post in others)))
         if self._cut.state is State.OPEN:
             self._write(raised(self._cut, want))
-        elif want is Kind.NOTHING or any(seat.arrived for seat in others):
+        elif want is Kind.NOTHING or any(post.arrived for post in others):
             return None  # in the second case a rank has not yet read how the last cut ended
         elif not self._write(opened(self._cut, want, boundary=boundary, others=others)):
             return None
@@ -95,7 +95,7 @@ class Chief:
         for in_time in _waiting(self._patience_s, until_s):
             others = self._board.others()
             after = settled(self._cut, others)
-            self.absent = [rank for rank, seat in enumerate(others, start=1) if seat.done]
+            self.absent = [rank for rank, post in enumerate(others, start=1) if post.done]
             looks = looks + 1 if after.step > self._cut.step else 0
             if after.state is not State.OPEN or looks >= _LOOKS_BEFORE_MOVING:
                 self._write(after)
@@ -113,7 +113,7 @@ class Chief:
             self._write(self._cut._replace(state=State.VOID))  # it lies ahead: no rank gets there before this is done
         for in_time in _waiting(self._patience_s):
             others = self._board.others()
-            late = [seat for seat in others if not (seat.done or (seat.standing and seat.knows == self._cut.id))]
+            late = [post for post in others if not (post.done or (post.standing and post.knows == self._cut.id))]
             if not late and self._write(Cut(boundary, self._cut.id + 1, Kind.COMMIT, State.FINAL)):
                 break
             if not in_time:
@@ -150,18 +150,18 @@ class Member:
         self._board = board
         self._patience_s = patience_s
         self._over = 0  # id of the newest cut that is behind us, taken or void
-        self._seat = Seat(boundary=-1, knows=0)
+        self._post = RankPost(boundary=-1, knows=0)
 
     def at_boundary(self, boundary: int, want: Kind, until_s: float | None = None) -> Cut | None:
-        self._sit(Seat(boundary, self._seat.knows, wants=want))
+        self._put(RankPost(boundary, self._post.knows, wants=want))
         for in_time in _waiting(self._patience_s, until_s):
             cut = self._board.cut()
             if cut.id == self._over:
                 return None
             if cut.state is not State.OPEN:
                 return self._ended(cut, boundary, want)
-            if self._seat.knows != cut.id or not self._seat.arrived:
-                self._sit(seated(self._seat, cut))
+            if self._post.knows != cut.id or not self._post.arrived:
+                self._put(posted(self._post, cut))
             if boundary < cut.step:
                 return None
             if not in_time:
@@ -173,29 +173,29 @@ class Member:
         return None
 
     def here(self, boundary: int) -> Cut:
-        self._sit(Seat(boundary, self._seat.knows, standing=True))
+        self._put(RankPost(boundary, self._post.knows, standing=True))
         for in_time in _waiting(self._patience_s):
             cut = self._board.cut()
             if cut.id != self._over and cut.state is State.FINAL and cut.step == boundary:
                 break
             if cut.id != self._over and cut.state is State.VOID:
                 self._over = cut.id
-                self._sit(Seat(boundary, cut.id, standing=True))
+                self._put(RankPost(boundary, cut.id, standing=True))
             if not in_time:
                 raise NotEverybodyCame(
                     f"waited {self._patience_s:.0f} s at step {boundary} for rank 0 to call commit();"
                     " outside a steps() loop all ranks must call it"
                 )
         self._over = cut.id
-        self._sit(Seat(boundary, cut.id))
+        self._put(RankPost(boundary, cut.id))
         return cut
 
     def _ended(self, cut: Cut, boundary: int, want: Kind) -> Cut | None:
         """Leave a cut behind, and show it, so that the next one can be opened. The cut itself if it is to be taken."""
-        taken = self._seat.arrived and self._seat.knows == cut.id and cut.step == boundary
+        taken = self._post.arrived and self._post.knows == cut.id and cut.step == boundary
         taken = taken and cut.state is not State.VOID
         self._over = cut.id
-        self._sit(Seat(boundary, cut.id, wants=Kind.NOTHING if taken and want <= cut.kind else want))
+        self._put(RankPost(boundary, cut.id, wants=Kind.NOTHING if taken and want <= cut.kind else want))
         return cut if taken else None
 
     def release(self, kind: Kind) -> None:
@@ -207,12 +207,12 @@ class Member:
             return Kind.NOTHING  # rank 0 is training again, and further than this hold
         return cut.kind if cut.state is State.RELEASED else None
 
-    def _sit(self, seat: Seat) -> None:
-        if seat != self._seat and self._board.write_seat(seat):
-            self._seat = seat
+    def _put(self, post: RankPost) -> None:
+        if post != self._post and self._board.write_post(post):
+            self._post = post
 
     def close(self) -> None:
-        self._sit(self._seat._replace(arrived=False, standing=False, done=True, wants=Kind.NOTHING))
+        self._put(self._post._replace(arrived=False, standing=False, done=True, wants=Kind.NOTHING))
         self._board.close()
 
 

@@ -17,7 +17,7 @@ import zlib
 from pathlib import Path
 
 from sterna.training.data.file_systems import shared_between_machines
-from sterna.training.ranks.cut import NO_CUT, Cut, Kind, Seat, State
+from sterna.training.ranks.cut import NO_CUT, Cut, Kind, RankPost, State
 
 _FIELDS = struct.Struct("<qiBBH")
 _RECORD_BYTES = _FIELDS.size + 4
@@ -36,17 +36,18 @@ class Board:
         self._cached = shared_between_machines(path)
         self._descriptor = self._opened()
         self._cut = (b"", NO_CUT)  # as last read, raw and understood: usually nothing has changed
-        self._seats: list[tuple[bytes, Seat]] = [(b"", Seat(0, 0))] * world_size
+        self._posts: list[tuple[bytes, RankPost]] = [(b"", RankPost(0, 0))] * world_size
 
     @staticmethod
     def create(path: Path, *, world_size: int, step: int) -> None:
         """With all ranks at `step`. Written aside and renamed: a board that can be opened is complete."""
         aside = path.with_name(f".{path.name}.{os.getpid()}")
-        seat = _packed_seat(Seat(step, 0))
-        aside.write_bytes(_packed_cut(NO_CUT) + seat * world_size)
+        post = _packed_post(RankPost(step, 0))
+        aside.write_bytes(_packed_cut(NO_CUT) + post * world_size)
         os.replace(aside, path)
 
     def cut(self) -> Cut:
+        """As last written by the chief; what it was before, if that cannot be read."""
         raw = self._read(_RECORD_BYTES, 0)
         fields = _unpacked(raw) if raw != self._cut[0] else None
         if fields is not None and fields[2] in _KINDS and fields[3] in _STATES:
@@ -57,20 +58,20 @@ class Board:
         """Chief only. Whether it is written."""
         return self._write(_packed_cut(cut), 0)
 
-    def write_seat(self, seat: Seat) -> bool:
+    def write_post(self, post: RankPost) -> bool:
         """This rank's own. Whether it is written."""
-        return self._write(_packed_seat(seat), _RECORD_BYTES * (1 + self._rank))
+        return self._write(_packed_post(post), _RECORD_BYTES * (1 + self._rank))
 
-    def others(self) -> tuple[Seat, ...]:
-        """All seats but this rank's own, in order of rank."""
+    def others(self) -> tuple[RankPost, ...]:
+        """All posts but this rank's own, in order of rank."""
         content = self._read(_RECORD_BYTES * self._world_size, _RECORD_BYTES)
-        for rank, (before, _) in enumerate(self._seats):
+        for rank, (before, _) in enumerate(self._posts):
             raw = content[rank * _RECORD_BYTES : (rank + 1) * _RECORD_BYTES]
             if raw != before and (fields := _unpacked(raw)) is not None and fields[2] in _KINDS:
                 boundary, knows, wants, flags = fields
                 arrived, standing, done = (bool(flags & flag) for flag in (_ARRIVED, _STANDING, _DONE))
-                self._seats[rank] = (raw, Seat(boundary, knows, arrived, standing, done, Kind(wants)))
-        return tuple(seat for rank, (_, seat) in enumerate(self._seats) if rank != self._rank)
+                self._posts[rank] = (raw, RankPost(boundary, knows, arrived, standing, done, Kind(wants)))
+        return tuple(post for rank, (_, post) in enumerate(self._posts) if rank != self._rank)
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -108,9 +109,9 @@ def _packed_cut(cut: Cut) -> bytes:
     return _packed(cut.step, cut.id, cut.kind, cut.state)
 
 
-def _packed_seat(seat: Seat) -> bytes:
-    flags = seat.arrived * _ARRIVED | seat.standing * _STANDING | seat.done * _DONE
-    return _packed(seat.boundary, seat.knows, seat.wants, flags)
+def _packed_post(post: RankPost) -> bytes:
+    flags = post.arrived * _ARRIVED | post.standing * _STANDING | post.done * _DONE
+    return _packed(post.boundary, post.knows, post.wants, flags)
 
 
 def _packed(step: int, cut_id: int, kind: int, flags: int) -> bytes:

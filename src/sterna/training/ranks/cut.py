@@ -8,10 +8,10 @@ later step without having heard of it. So, whatever the pattern in which ranks w
 of another.
 
     each rank, at each boundary:   post(boundary)  ->  read the cut  ->  post(knows, arrived)
-    chief, standing at the cut:    settled(cut, seats), until it is final; or further on, if it was moved
+    chief, standing at the cut:    settled(cut, posts), until it is final; or further on, if it was moved
 
 The order inside a boundary matters: a rank posts where it is *before* it reads the cut, and the chief writes the cut
-before it reads the seats. One of the two therefore always sees the other.
+before it reads the posts. One of the two therefore always sees the other.
 """
 
 from collections.abc import Iterable
@@ -31,6 +31,8 @@ class Kind(IntEnum):
 
 
 class State(IntEnum):
+    """How far a cut has come."""
+
     OPEN = 0
     FINAL = 1  # all ranks stand at the step: save now
     VOID = 2  # it did not come about: train on
@@ -38,13 +40,15 @@ class State(IntEnum):
 
 
 class Cut(NamedTuple):
+    """The step at which all ranks save, or are about to."""
+
     step: int  # may rise while the cut is open, never fall
     id: int  # counts cuts from 1; 0: there was none yet
     kind: Kind
     state: State
 
 
-class Seat(NamedTuple):
+class RankPost(NamedTuple):
     """Where one rank is, as it says itself."""
 
     boundary: int  # steps it has done; it is working on the next one, unless it has arrived
@@ -58,7 +62,7 @@ class Seat(NamedTuple):
 NO_CUT = Cut(step=0, id=0, kind=Kind.NOTHING, state=State.VOID)
 
 
-def opened(previous: Cut, kind: Kind, *, boundary: int, others: Iterable[Seat]) -> Cut:
+def opened(previous: Cut, kind: Kind, *, boundary: int, others: Iterable[RankPost]) -> Cut:
     """The chief, standing at `boundary`, opens a cut at the first step that no rank can have passed."""
     return Cut(max(boundary, _first_unpassed(previous.id + 1, others)), previous.id + 1, kind, State.OPEN)
 
@@ -68,25 +72,25 @@ def raised(cut: Cut, kind: Kind) -> Cut:
     return cut._replace(kind=max(cut.kind, kind)) if cut.state is State.OPEN else cut
 
 
-def settled(cut: Cut, others: Iterable[Seat]) -> Cut:
+def settled(cut: Cut, others: Iterable[RankPost]) -> Cut:
     """What the chief, standing at the cut, makes of it: final if all ranks are there, later if one is past it.
 
     A rank that will train no more is not waited for. It brings no part of a checkpoint either, so a cut that is for a
     checkpoint only is void: the others are about to be through as well.
     """
     others = tuple(others)
-    if cut.kind < Kind.HOLD and any(seat.done for seat in others):
+    if cut.kind < Kind.HOLD and any(post.done for post in others):
         return cut._replace(state=State.VOID)
-    if all(seat.done or (seat.knows == cut.id and seat.arrived and seat.boundary == cut.step) for seat in others):
+    if all(post.done or (post.knows == cut.id and post.arrived and post.boundary == cut.step) for post in others):
         return cut._replace(state=State.FINAL)
     return cut._replace(step=max(cut.step, _first_unpassed(cut.id, others)))
 
 
-def seated(seat: Seat, cut: Cut) -> Seat:
+def posted(post: RankPost, cut: Cut) -> RankPost:
     """What a rank at a boundary posts once it has read `cut`."""
-    return seat._replace(knows=cut.id, arrived=cut.state is State.OPEN and seat.boundary >= cut.step)
+    return post._replace(knows=cut.id, arrived=cut.state is State.OPEN and post.boundary >= cut.step)
 
 
-def _first_unpassed(cut_id: int, others: Iterable[Seat]) -> int:
+def _first_unpassed(cut_id: int, others: Iterable[RankPost]) -> int:
     """The first boundary at which every rank is certain to hear of the cut."""
-    return max((seat.boundary + (seat.knows != cut_id) for seat in others if not seat.done), default=0)
+    return max((post.boundary + (post.knows != cut_id) for post in others if not post.done), default=0)

@@ -29,6 +29,8 @@ class Surroundings(Protocol):
 
 
 class Joined(NamedTuple):
+    """How this process came in, and what it loaded."""
+
     agreement: Agreement
     generation: Generation | None  # None: from nothing
     loaded: Loaded | None

@@ -30,6 +30,8 @@ _SEQ_MAX = 10**15
 
 
 class Decision(NamedTuple):
+    """What the chief has decided, for the processes it lists."""
+
     chief: str
     round: int
     names: tuple[str, ...]  # by rank
@@ -39,6 +41,8 @@ class Decision(NamedTuple):
 
 
 class Answer(NamedTuple):
+    """What a rank says: its name, and whether it could load what was decided."""
+
     name: str
     chief: str = ""  # with `round`: the decision this is about; empty: has not tried one yet
     round: int = 0
@@ -50,7 +54,7 @@ Idle = Callable[[float], None]  # waits at most so long, and no longer than unti
 
 
 class Meeting:
-    """One rank's seat at it. Used once: a new launch is a new meeting."""
+    """One rank's part in it. Used once: a new launch is a new meeting."""
 
     def __init__(self, directory: Path, *, rank: int, world_size: int, patience_s: float, idle: Idle) -> None:
         self.directory = directory

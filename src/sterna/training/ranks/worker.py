@@ -136,6 +136,7 @@ class Worker:
         self._outbox.touch()
 
     def prepare(self, captured: Captured) -> None:
+        """Have memory ready for the first save."""
         if self._saving is not None:
             self._saving.prepare(captured)
 

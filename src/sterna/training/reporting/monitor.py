@@ -82,6 +82,7 @@ class MonitorPush:
             self._courier.start()
 
     def close(self) -> None:
+        """Send what is left, and wait for it for a moment."""
         self._courier.close(_CLOSE_S)
 
     def _deliver(self) -> None:

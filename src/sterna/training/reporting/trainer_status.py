@@ -39,6 +39,7 @@ class TrainerStatusPush:
         self._courier = Courier("sterna-trainer-status", self._deliver, endpoint.close, every_s=EVERY_S)
 
     def report(self, metrics: Mapping[str, Any]) -> None:
+        """Keep the newest value of each number. Called at every step."""
         known = self._metrics
         for name, value in metrics.items():
             number = value if type(value) is float else number_of(value)
@@ -81,6 +82,7 @@ def endpoint_from(environment: Mapping[str, str]) -> Endpoint:
 
 
 def body_of(facts: Facts, metrics: Mapping[str, float], *, finished: bool) -> bytes:
+    """The request that Trainer expects. Progress below the end is at most 99 %."""
     status: dict[str, Any] = {
         "metrics": [{"name": name[:_TEXT_MAX], "value": f"{number:.12g}"} for name, number in metrics.items() if name],
         "lastUpdatedTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

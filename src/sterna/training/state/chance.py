@@ -45,6 +45,7 @@ def loader_chance(loader: Any) -> list[Any]:
 
 
 def put_loader_chance(loader: Any, states: list[Any]) -> None:
+    """Give a DataLoader and its sampler the states that `loader_chance` took."""
     for generator, state in zip(_generators(loader), states, strict=False):
         generator.set_state(state)
 

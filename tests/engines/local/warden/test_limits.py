@@ -13,7 +13,7 @@ import sterna
 from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.engines.local.launch.warden.values import Launch, Limits
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, Group
-from sterna.engines.local.launch.warden.workers.hierarchies import Mount, Place, find_places, mounts
+from sterna.engines.local.launch.warden.workers.hierarchies import GroupPlace, Mount, find_places, mounts
 from tests.engines.local.warden.keeping import ENV, Keeping, ended, eventually, eventually_now, token_of, written
 from tests.needs import absent, needs_program
 
@@ -244,7 +244,7 @@ def test_hierarchies_are_read_as_the_kernel_shows_them(mountinfo: str, own: str,
 
 def test_version_2_limits_are_written_in_its_own_words(tmp_path: Path) -> None:
     """Its controllers belong to version 1 on the machines we test on, so the files here are plain ones."""
-    place = Place(str(tmp_path), unified=True, memory=True, cpu=True)
+    place = GroupPlace(str(tmp_path), unified=True, memory=True, cpu=True)
     group_path = tmp_path / "a"
     group_path.mkdir()
     files = ("memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "cpu.weight")

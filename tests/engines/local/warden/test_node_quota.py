@@ -7,7 +7,7 @@ from sterna.engines.local.launch.launching import cores_for
 from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.engines.local.launch.warden.values import Launch
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups
-from sterna.engines.local.launch.warden.workers.hierarchies import Place
+from sterna.engines.local.launch.warden.workers.hierarchies import GroupPlace
 from sterna.engines.local.world.machine_nodes import VirtualNodes, cpus_usable, offered_nodes
 from tests.engines.local.warden.keeping import Keeping, eventually, eventually_now, token_of
 from tests.engines.local.warden.test_limits import needs_limit
@@ -76,7 +76,7 @@ def test_nothing_of_a_node_is_left_when_the_warden_is_killed(keeping: Keeping) -
 
 def test_version_2_hands_its_controllers_down_to_the_workers_of_a_node(tmp_path: Path) -> None:
     """The files are plain ones: what is written, and where."""
-    place = Place(str(tmp_path), unified=True, memory=True, cpu=True)
+    place = GroupPlace(str(tmp_path), unified=True, memory=True, cpu=True)
     node = tmp_path / "node:n"
     (node / "a").mkdir(parents=True)
     for name in ("cpu.max", "cpu.weight", "cgroup.subtree_control"):

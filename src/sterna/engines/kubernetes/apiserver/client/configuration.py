@@ -65,6 +65,8 @@ Identity = Token | TokenFile | Basic | Exec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
+    """One cluster as one user."""
+
     server: str  # https://host:port, with a path where the server is behind one; no slash at the end
     namespace: str = "default"
     ca: Pem | None = None  # None: the machine's own

@@ -32,6 +32,8 @@ class Shown(NamedTuple):
 
 
 class Credentials:
+    """What this user shows, renewed where its source changes."""
+
     def __init__(self, configuration: Configuration, *, clock: Clock | None = None) -> None:
         self._configuration = configuration
         self._clock: Clock = clock or SystemClock()
@@ -42,6 +44,7 @@ class Credentials:
         self._asking = asyncio.Lock()
 
     async def current(self) -> Shown:
+        """Headers and TLS context for a request now. Raises Unreachable, InvalidRequest."""
         match self._configuration.identity:
             case TokenFile(path):
                 return self._from_file(path)

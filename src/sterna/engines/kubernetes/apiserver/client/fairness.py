@@ -24,6 +24,8 @@ class _Ticket:
 
 
 class Turnstile:
+    """At most `places` requests at once; the others wait for their turn."""
+
     def __init__(self, places: int, *, waiting_events: int) -> None:
         self._places = places
         self._waiting_events = waiting_events

@@ -60,6 +60,8 @@ async def connect_or_start(
 
 
 class WardenClient:
+    """One connection to the warden of a home, opened when needed. All errors are Sterna's own."""
+
     def __init__(
         self,
         home: Path,

@@ -19,6 +19,8 @@ REWRITE_BYTES = 2**20
 
 
 class Journal:
+    """The journal in one directory. Every method that writes raises OSError."""
+
     def __init__(self, directory: str) -> None:
         self._path = f"{directory}/journal"
         self._boot = read_text("/proc/sys/kernel/random/boot_id").strip()
@@ -39,9 +41,11 @@ class Journal:
         return states
 
     def began(self, state: ProcessState) -> None:
+        """Before the fork. Not synced."""
         self._append([{"began": to_wire(state), "boot": self._boot}])
 
     def ended(self, states: list[ProcessState]) -> None:
+        """Durable once this returns."""
         self._append([{"ended": to_wire(state)} for state in states])
         os.fdatasync(self._fd)
 

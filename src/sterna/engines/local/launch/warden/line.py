@@ -46,6 +46,7 @@ class Line(asyncio.Protocol):
             del self._waiting[number]
 
     def drop(self) -> None:
+        """Close the connection; requests that wait raise Broken."""
         self.broken = True
         if self._transport is not None:
             self._transport.abort()

@@ -27,6 +27,8 @@ class Timer:
 
 
 class Loop:
+    """Calls back for descriptors, timers and signals until `leave`."""
+
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._timers: list[tuple[float, int, Timer]] = []
@@ -35,9 +37,11 @@ class Loop:
         self._running = True
 
     def readable(self, fd: int, call: Callable[[], None]) -> None:
+        """Call whenever `fd` can be read, until it is dropped."""
         self._selector.register(fd, selectors.EVENT_READ, call)
 
     def both(self, fd: int, call: Callable[[], None], *, writable: bool) -> None:
+        """Of a descriptor that is read: whether it is called when it can be written, too."""
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writable else 0)
         self._selector.modify(fd, events, call)
 
@@ -45,6 +49,7 @@ class Loop:
         self._selector.unregister(fd)
 
     def after(self, delay_s: float, call: Callable[[], object]) -> Timer:
+        """Call once, so many seconds from now."""
         timer = Timer(call)
         heapq.heappush(self._timers, (now_s() + delay_s, next(self._order), timer))
         return timer

@@ -18,6 +18,8 @@ PORTS_MAX = 4096  # for one owner; each is a descriptor
 
 
 class Ports:
+    """The ports held by this warden, by their owner."""
+
     def __init__(self) -> None:
         self._held: dict[str, dict[int, socket.socket]] = {}  # by owner, by port, in the order they were given
         self._family = _family()

@@ -21,6 +21,8 @@ DISK_S = 10.0  # how long an end waits for a full disk before it is told all the
 
 
 class Processes:
+    """The warden's processes by id. What is asked of an id that is not known raises Refused."""
+
     def __init__(self, *, name: str, token: str, children: Children, cgroups: Cgroups, journal: Journal) -> None:
         self.name = name  # of this warden
         self.token = token  # of this home
@@ -37,6 +39,7 @@ class Processes:
         children.loop.settle(self._record)
 
     def load(self) -> None:
+        """Take over what an earlier warden recorded."""
         self._ends = self._journal.load()
 
     @property
@@ -75,6 +78,7 @@ class Processes:
         return self.state_of(process_id)
 
     def run_hook(self, process_id: str, hook: Hook, call: Callable[[HookEnded], None]) -> None:
+        """Run a hook beside a live worker, once for each name; `call` gets its end."""
         worker = self._workers.get(process_id)
         if worker is not None:
             worker.run_hook(hook, call)
@@ -110,6 +114,7 @@ class Processes:
             return  # a full disk: the next warden would know them once more than needed
 
     def conclude(self, worker: Worker) -> None:
+        """A worker has ended: record it after this round of the loop, then tell."""
         self._unrecorded.append(worker)
 
     def _record(self) -> None:

@@ -116,6 +116,8 @@ def _prepared(home: str, cgroups: str) -> Ground | None:
 
 
 class Warden:
+    """The warden in its own process, from taking its home over until it leaves."""
+
     def __init__(self, ground: Ground, *, idle_s: float) -> None:
         prctl(PR_SET_CHILD_SUBREAPER, 1)  # not inherited
         self._ground = ground

@@ -25,6 +25,8 @@ Reply = Callable[[Any], None]
 
 
 class Sessions:
+    """All connections; the one that was silent longest gives way when there are too many."""
+
     def __init__(
         self, listener: socket.socket, processes: Processes, *, leave: Callable[[Fields, Reply], None]
     ) -> None:
@@ -122,6 +124,7 @@ class Session:
         loop.readable(self.fd, self._ready)
 
     def send(self, message: dict[str, Any]) -> None:
+        """Queue a message. A client that does not read is dropped."""
         if self._closed:
             return  # its answer came too late
         self._unsent += wire.encode(message)

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 
 class Phase(StrEnum):
+    """Where a process is on its way from launch to end."""
+
     STARTING = "starting"  # forked, its program not yet running
     RUNNING = "running"
     STOPPING = "stopping"  # asked to end, and will be killed at its deadline
@@ -50,6 +52,8 @@ class Hook(NamedTuple):
 
 
 class HookEnded(NamedTuple):
+    """How a hook ended, or why it never ran."""
+
     name: str
     code: int | None  # None: ended by a signal, or never ran
     signal: int | None
@@ -77,6 +81,8 @@ class Exited(NamedTuple):
 
 
 class ProcessState(NamedTuple):
+    """All that a warden knows of one process."""
+
     id: str
     phase: Phase
     pid: int | None  # None: never forked

@@ -43,6 +43,7 @@ class Lines:
         self._rest = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are complete now. Raises LineTooLong."""
         if b"\n" not in chunk:
             self._keep(chunk)
             return []

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sterna.engines.local.launch.warden.values import Launch, Limit, Limits
 from sterna.engines.local.launch.warden.workers.hierarchies import (
-    Place,
+    GroupPlace,
     hand_down,
     make,
     read_text,
@@ -30,10 +30,11 @@ NODE = "node:"  # how groups of nodes are called; no worker is, since its id has
 class Cgroups(NamedTuple):
     """Our directory in each hierarchy that helps; empty on a machine that gives us none."""
 
-    places: tuple[Place, ...]
+    places: tuple[GroupPlace, ...]
     why_not: str  # what keeps us out of the others
 
     def limits(self) -> Limits:
+        """What can be enforced here, by what; or why not and what would help."""
         memory = next((place for place in self.places if place.memory), None)
         cpu = next((place for place in self.places if place.cpu), None)
         advice = "run as root, or in a control group handed to this user (systemd: Delegate=yes, DelegateSubgroup=)"
@@ -75,9 +76,11 @@ class Cgroups(NamedTuple):
 
 
 class Group(NamedTuple):
+    """One worker's group in each hierarchy; without any, nothing is limited, found or killed by it."""
+
     id: str
     paths: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[GroupPlace, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -85,6 +88,7 @@ class Group(NamedTuple):
         return tuple(f"{path}/cgroup.procs" for path in self.paths)
 
     def limit_memory(self, limit_bytes: int | None) -> list[str]:
+        """Set the limit; notes on what could not be set."""
         if limit_bytes is None:
             return []
         path, unified = self._path_of("memory")
@@ -128,6 +132,7 @@ class Group(NamedTuple):
             kill_all_in(self.paths[0])
 
     def ran_out_of_memory(self) -> bool:
+        """Whether the kernel killed a process of it for its memory limit."""
         path, unified = self._path_of("memory")
         counts = read_text(f"{path}/{'memory.events' if unified else 'memory.oom_control'}") if path else ""
         return any(line.startswith("oom_kill ") and int(line.split()[1]) > 0 for line in counts.splitlines())
@@ -149,7 +154,7 @@ class Group(NamedTuple):
         return None, False
 
 
-def _node_group(place: Place, node: str, milli: int, notes: list[str]) -> str:
+def _node_group(place: GroupPlace, node: str, milli: int, notes: list[str]) -> str:
     """The group that all workers of a node share, with its quota; where it cannot be had, ours above it."""
     path = f"{place.path}/{NODE}{node}"
     try:

@@ -17,6 +17,8 @@ EXEC_S = 30.0  # to become its program; longer means a directory that does not a
 
 
 class Ended(NamedTuple):
+    """How a child ended, and what it used."""
+
     code: int | None
     signal: int | None
     cpu_s: float
@@ -32,6 +34,7 @@ class Children:
         self._by_pid: dict[int, Child] = {}
 
     def fork(self, program: Program, log: LogFile) -> "Child":
+        """A child that becomes `program`, writing to `log`. Raises OSError."""
         child = Child(self, program, log)
         self._by_pid[child.pid] = child
         return child
@@ -57,6 +60,8 @@ class Children:
 
 
 class Child:
+    """Callbacks may be set after it is made: nothing is called before the loop goes on."""
+
     def __init__(self, children: Children, program: Program, log: LogFile) -> None:
         self._program = program
         self._loop = children.loop
@@ -119,6 +124,8 @@ def not_run(hook: Hook) -> HookEnded:
 
 
 class HookRun:
+    """One hook of a worker, run once."""
+
     def __init__(self, hook: Hook) -> None:
         self.ended: HookEnded | None = None
         self._hook = hook

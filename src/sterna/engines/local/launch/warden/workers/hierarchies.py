@@ -12,7 +12,7 @@ from typing import NamedTuple
 V1_UNLIMITED_BYTES = 2**62  # version 1 shows "no limit" as the largest multiple of a page
 
 
-class Place(NamedTuple):
+class GroupPlace(NamedTuple):
     """A directory of ours in one hierarchy, in which we may make groups and move processes."""
 
     path: str
@@ -35,7 +35,7 @@ class Mount(NamedTuple):
     unified: bool
 
 
-def find_places(name: str, choice: str) -> tuple[tuple[Place, ...], str]:
+def find_places(name: str, choice: str) -> tuple[tuple[GroupPlace, ...], str]:
     """Our places called `name`, version 2 first, and why there are not more. `choice`: auto, none, or a directory."""
     if choice == "none":
         return (), "control groups are switched off"
@@ -95,7 +95,7 @@ def _has_limit(path: str) -> bool:
     )
 
 
-def _best(parents: list[str], name: str, *, unified: bool) -> tuple[Place | None, str]:
+def _best(parents: list[str], name: str, *, unified: bool) -> tuple[GroupPlace | None, str]:
     """The highest place that has limits, else the highest one at all: it still finds what a worker left behind."""
     best, why = None, ""
     for parent in parents:
@@ -116,7 +116,7 @@ def _best(parents: list[str], name: str, *, unified: bool) -> tuple[Place | None
     return best, why
 
 
-def _settled(parent: str, name: str, *, unified: bool) -> Place:
+def _settled(parent: str, name: str, *, unified: bool) -> GroupPlace:
     """Make our directory below `parent`, hand controllers down to it, and try it with a group and a process."""
     path = f"{parent}/{name}"
     if unified:
@@ -131,7 +131,7 @@ def _settled(parent: str, name: str, *, unified: bool) -> Place:
         given = _controllers(trial, unified=unified)
     finally:
         os.rmdir(trial)
-    return Place(path, unified, memory="memory" in given, cpu="cpu" in given)
+    return GroupPlace(path, unified, memory="memory" in given, cpu="cpu" in given)
 
 
 def hand_down(path: str) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, NoReturn
 
 from sterna.engines.local.launch.warden.workers.cgroups import kill_all_in, kill_each, pids_in
-from sterna.engines.local.launch.warden.workers.hierarchies import Place, read_text, removed
+from sterna.engines.local.launch.warden.workers.hierarchies import GroupPlace, read_text, removed
 
 SWEEP_S = 10.0  # what does not die from SIGKILL in this time hangs in the kernel, and waiting longer does not help
 MARK = "STERNA_WARDEN"  # environment of every worker: <token of the home>/<id of the launch>
@@ -100,7 +100,7 @@ def _stat(pid: int) -> list[str]:
     return stat[stat.rfind(")") + 2 :].split()
 
 
-def outlive(warden_pid: int, *, lock_fd: int, token: str, places: tuple[Place, ...]) -> NoReturn:
+def outlive(warden_pid: int, *, lock_fd: int, token: str, places: tuple[GroupPlace, ...]) -> NoReturn:
     """Wait for the warden's end; unless it left of its own accord, leave nothing behind that it started."""
     try:
         _let_go_of_everything_but(lock_fd)
@@ -119,7 +119,7 @@ def outlive(warden_pid: int, *, lock_fd: int, token: str, places: tuple[Place, .
         os._exit(0)
 
 
-def sweep(token: str, places: tuple[Place, ...]) -> list[int]:
+def sweep(token: str, places: tuple[GroupPlace, ...]) -> list[int]:
     """Kill whatever processes of this home are left, and remove their groups; the pids that would not die."""
     until_s = time.monotonic() + SWEEP_S
     while left := _left(token, places):
@@ -147,12 +147,12 @@ def _kill_children() -> None:
         time.sleep(0.01)
 
 
-def _left(token: str, places: tuple[Place, ...]) -> list[int]:
+def _left(token: str, places: tuple[GroupPlace, ...]) -> list[int]:
     grouped = {pid for group in _groups(places) for pid in pids_in(group)}
     return sorted(grouped | set(marked(lambda mark: mark.startswith(f"{token}/"))))
 
 
-def _groups(places: tuple[Place, ...]) -> list[str]:
+def _groups(places: tuple[GroupPlace, ...]) -> list[str]:
     """Those below others first, since only an empty group can be removed."""
     found: list[str] = []
     above = [place.path for place in places]

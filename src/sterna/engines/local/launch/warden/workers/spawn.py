@@ -28,6 +28,7 @@ class Inherited(NamedTuple):
 
     @classmethod
     def taken(cls) -> "Inherited":
+        """Read what children get back, and change it for the warden itself."""
         umask = os.umask(0o077)  # the warden's own files are for its user only
         soft, hard = files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != hard:  # two descriptors for each worker, and those for ports

@@ -40,6 +40,8 @@ class Surroundings(Protocol):
 
 
 class Worker:
+    """One process from launch to end. `end` is what is to be recorded once it has ended."""
+
     def __init__(self, launch: Launch, processes: Surroundings) -> None:
         self.state = ProcessState(launch.id, Phase.STARTING, None, time.time(), now_s())
         self._launch = launch
@@ -63,6 +65,7 @@ class Worker:
         self._waiting: list[Callable[[ProcessState], None]] = []
 
     def begin(self) -> None:
+        """Fork it. What cannot be started concludes as failed."""
         launch = self._launch
         try:
             self._log = LogFile(launch.log_path, bytes_max=launch.log_bytes_max, parts_max=launch.log_parts_max)
@@ -108,6 +111,7 @@ class Worker:
             self._term(whole_group=whole_group)
 
     def run_hook(self, hook: Hook, call: Callable[[HookEnded], None]) -> None:
+        """Run a hook once for its name; `call` gets its end, also when it ran before."""
         run = self._hooks.get(hook.name)
         if run is None:
             if self._leader is None or self._leader.ended is not None or self._log is None:

@@ -30,7 +30,7 @@ _MEET_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class MigratorFiles:
     """One job's files. Everything lies beside the two that the variables name."""
 
     checkpoint: Path
@@ -73,6 +73,7 @@ class Places:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Where this process keeps its files. Raises BadEnvironment."""
         given = os.environ if environment is None else environment
         checkpoint = Path(given.get(CKPT_PATH) or "./ckpts/migration.pth").absolute()
         signal = Path(given.get(SIGNAL_PATH) or "./ckpts/signal").absolute()

@@ -25,7 +25,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankDirectory:
     """One rank of one incarnation in the job's directory. `session` names the process that claims it."""
 
     directory: Path
