@@ -22,6 +22,7 @@ from sterna.engines.local.process.disk_watch import RESERVE_BYTES, GuardedDirect
 from sterna.training.checkpoint import CheckpointStore
 from tests.engines.local.lab import Lab, config, manifest, running, swept
 from tests.needs import absent
+from tests.waiting import until_async
 
 PROGRAM = Path(__file__).with_name("saving_program.py")
 PLACE = tempfile.gettempdir()  # where file systems are mounted, also by a test that fills what tempfile uses
@@ -200,8 +201,7 @@ def test_a_resize_on_a_full_home_comes_to_its_end_and_loses_no_checkpoint():
 async def made_read_only(path: Path) -> None:
     """As soon as nobody has a file open for writing there: until then the kernel refuses."""
     command = ["mount", "-o", "remount,ro", str(path)]
-    while subprocess.run(command, check=False, capture_output=True).returncode:
-        await asyncio.sleep(0.01)
+    await until_async(lambda: subprocess.run(command, check=False, capture_output=True).returncode == 0)
 
 
 def test_a_read_only_directory_of_checkpoints_is_told_and_a_move_ends():

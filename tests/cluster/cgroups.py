@@ -2,9 +2,10 @@
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
+
+from tests.waiting import until
 
 ROOT = Path("/sys/fs/cgroup")
 
@@ -45,13 +46,14 @@ def limit_cpu(name: str, cpus: float | None) -> None:
 
 def remove(name: str, *, patience_s: float = 10.0) -> None:
     """With everything that still runs in it."""
-    until_s = time.monotonic() + patience_s
-    left = [top / name for top in [*_tops(), ROOT / "unified"]]  # containerd makes one there too
-    while left := [path for path in left if path.exists()]:
-        for path in left:
+    paths = [top / name for top in [*_tops(), ROOT / "unified"]]  # containerd makes one there too
+
+    def gone() -> bool:
+        for path in paths:
             _empty(path)
-        assert time.monotonic() < until_s, f"{left[0]} cannot be removed"
-        time.sleep(0.05)
+        return not any(path.exists() for path in paths)
+
+    until(gone, f"the control group {name} is removed", patience_s=patience_s, every_s=0.05)
 
 
 def _empty(path: Path) -> None:

@@ -12,7 +12,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -104,9 +103,8 @@ class ControlPlane:
     def stop_apiserver(self) -> None:
         self._children["kube-apiserver"].kill()  # in good order it would wait for every watch to end
 
-    def restart_apiserver(self, *, down_s: float = 0.0) -> None:
+    def restart_apiserver(self) -> None:
         self.stop_apiserver()
-        time.sleep(down_s)
         self.start_apiserver()
 
     def start_scheduler(self) -> None:

@@ -4,6 +4,7 @@ Inside one event loop. What a test tells it to do differently is in `Habits`, an
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import msgspec
 from tests.cluster.pod_status import Ending, ended, running
 from tests.cluster.requests import ApiError
 from tests.cluster.talking import Talk
+from tests.waiting import until_async
 
 T = TypeVar("T")
 
@@ -148,15 +150,20 @@ class FakeKubelets:
 
     async def insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         """An API server that is away or overrun comes back; what it refuses, it refuses again."""
-        while True:
+        answers: list[T] = []
+
+        async def answered() -> bool:
             try:
-                return await ask()
+                answers.append(await ask())
             except ApiError as error:
                 if error.status < 500 and error.status != 429:
                     raise
             except (aiohttp.ClientError, TimeoutError, OSError):
                 pass
-            await asyncio.sleep(0.2)
+            return bool(answers)
+
+        await until_async(answered, "the API server answers", patience_s=math.inf, every_s=0.2)
+        return answers[0]
 
     def _forget(self, uid: str) -> None:
         self._pods.pop(uid, None)

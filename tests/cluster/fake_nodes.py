@@ -13,9 +13,9 @@ import argparse
 import asyncio
 import json
 import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +25,7 @@ from tests.cluster.looping import LoopThread
 from tests.cluster.pod_status import Body, Ending, ended, now, restarted, restarts, with_readiness
 from tests.cluster.requests import PATIENCE_S, Access, ApiError
 from tests.cluster.talking import Talk
+from tests.waiting import until_async
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
@@ -206,22 +207,22 @@ class FakeNodes:
 
     async def _known(self, namespace: str | None, name: str) -> Pod:
         """As the kubelets know it; they hear of a pod a moment after it is created."""
-        until_s = time.monotonic() + PATIENCE_S
-        while (pod := self._kubelets.named(namespace or self.namespace, name)) is None:
-            assert time.monotonic() < until_s, f"no pod {name} on a fake node"
-            await asyncio.sleep(0.02)
+        named = partial(self._kubelets.named, namespace or self.namespace, name)
+        pod: Pod = await until_async(named, f"pod {name} on a fake node", patience_s=PATIENCE_S)
         return pod
 
     async def _begun(self, namespace: str | None, name: str) -> tuple[Pod, Body]:
         """A pod whose containers have been started, and its status."""
-        until_s = time.monotonic() + PATIENCE_S
-        while True:
+
+        async def looked() -> tuple[Pod, Body] | None:
             pod = await self._known(namespace, name)
             status: Body = (await self._talk.ask("GET", pod.path))["status"]
-            if status.get("containerStatuses"):
-                return pod, status
-            assert time.monotonic() < until_s, f"pod {name} never started"
-            await asyncio.sleep(0.05)
+            return (pod, status) if status.get("containerStatuses") else None
+
+        begun: tuple[Pod, Body] = await until_async(
+            looked, f"pod {name} has started", patience_s=PATIENCE_S, every_s=0.05
+        )
+        return begun
 
     async def _change(self, namespace: str | None, name: str, change: Callable[[Body, str], Body]) -> None:
         pod, status = await self._begun(namespace, name)

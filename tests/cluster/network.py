@@ -10,8 +10,9 @@ import os
 import re
 import socket
 import subprocess
-import time
 from pathlib import Path
+
+from tests.waiting import until
 
 INDICES = range(16)
 
@@ -49,8 +50,7 @@ class Network:
         """Links the namespace of process `pid` to the bridge, as eth0 there."""
         cable = self.cable(number)
         ours = os.readlink("/proc/self/ns/net")
-        while os.readlink(f"/proc/{pid}/ns/net") == ours:
-            time.sleep(0.01)
+        until(lambda: os.readlink(f"/proc/{pid}/ns/net") != ours, f"{pid} has a network of its own")
         if Path("/sys/class/net", cable).exists():  # the namespace of a killed node goes a moment after it
             _ip("link", "del", cable)
         _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid))

@@ -32,8 +32,7 @@ def main() -> None:
     _mount(node, directory)
     _join_network(node)
     _start(directory, "containerd", node["containerd"])
-    while subprocess.run([*node["ctr"], "version"], capture_output=True, check=False).returncode:
-        time.sleep(0.05)
+    _until_done(*node["ctr"], "version")
     for image in node["images"]:
         _run(*node["ctr"], "images", "import", image)
     signal.signal(signal.SIGUSR1, lambda *_: _start(directory, "kubelet", node["kubelet"]))
@@ -68,9 +67,14 @@ def _mount(node: dict[str, Any], directory: Path) -> None:
         _run("mount", "--bind", decoy_of, place)
 
 
+def _until_done(*command: str) -> None:
+    """Again and again until it succeeds. There is no way to be told."""
+    while subprocess.run(command, capture_output=True, check=False).returncode:
+        time.sleep(0.02)
+
+
 def _join_network(node: dict[str, Any]) -> None:
-    while subprocess.run(["ip", "link", "show", "eth0"], capture_output=True, check=False).returncode:
-        time.sleep(0.01)
+    _until_done("ip", "link", "show", "eth0")
     _run("ip", "link", "set", "lo", "up")
     _run("ip", "addr", "add", node["address"], "dev", "eth0")
     _run("ip", "link", "set", "eth0", "up")

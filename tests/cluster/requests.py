@@ -3,10 +3,11 @@
 import http.client
 import json
 import ssl
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
+
+from tests import waiting
 
 Body = dict[str, Any]
 T = TypeVar("T")
@@ -103,15 +104,18 @@ def until(
     every_s: float = 0.1,
 ) -> T:
     """The first answer of `holds` that is true. An API error counts as not yet; `story` is what a failure shows."""
-    until_s = time.monotonic() + patience_s
-    while True:
-        trouble: Exception | None = None
+    trouble: list[Exception] = []
+
+    def asked() -> T | None:
+        trouble.clear()
         try:
-            answer = holds()
-            if answer:
-                return answer
+            return holds()
         except (ApiError, OSError, http.client.HTTPException) as error:
-            trouble = error
-        if time.monotonic() > until_s:
-            raise AssertionError(f"never: {what}\n{trouble or ''}\n{story()}")
-        time.sleep(every_s)
+            trouble.append(error)
+            return None
+
+    answer = waiting.until(
+        asked, what, patience_s=patience_s, every_s=every_s, story=lambda: f"{[*trouble]}\n{story()}"
+    )
+    assert answer is not None
+    return answer

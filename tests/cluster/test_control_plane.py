@@ -61,12 +61,12 @@ def test_controllers_collect_what_is_owned_by_something_gone(control_plane: Cont
 
 
 STARTS_ONE = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from tests.cluster.children import Child
 child = Child("sleeper", ["sleep", "1000"], Path(sys.argv[1]))
 print(child.pid, flush=True)
-time.sleep(1000)
+signal.pause()
 """
 
 

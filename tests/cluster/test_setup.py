@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from tests.cluster import binaries
 from tests.cluster.binaries import NoBinaries, cache_place, find_binaries
 from tests.cluster.packages import NEEDED, missing_packages, services_held
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 HOLDS_AND_DIES = """
@@ -125,10 +125,7 @@ def test_an_aborted_build_is_never_used(building: Building):
     command = [sys.executable, "-c", BUILDS, str(building.script)]
     builder = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     half = cache_place().with_name(f".{cache_place().name}.building") / "bin" / "kube-apiserver"
-    until_s = time.monotonic() + 60
-    while not half.exists():
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
+    until(half.exists, "the build is half done")
     os.kill(builder.pid, signal.SIGINT)
     assert builder.wait(60) != 0
     assert not cache_place().exists()

@@ -12,6 +12,7 @@ from sterna.connections import Admission, Limits
 from sterna.connections.admission import bound
 from sterna.connections.guest import address_of
 from tests.httpd.wires import Clock, bounded
+from tests.waiting import others_run, stays_async, until_async
 
 
 class Listener(asyncio.Protocol):
@@ -65,8 +66,7 @@ class Hall:
 
     async def enter(self, host: str = "127.0.0.1") -> Line:
         line = await self.arrive(host)
-        while not self.admission.knows(line.peer):
-            await asyncio.sleep(0.01)
+        await until_async(lambda: self.admission.knows(line.peer), "it is let in")
         return line
 
 
@@ -239,7 +239,7 @@ def test_who_came_while_the_whole_process_was_held_up_is_not_sent_away_for_it():
             line = await there.enter()
             there.clock.now_s += 1.1
             time.sleep(0.8)  # it looks around every quarter of a second: this time it comes late by more than that
-            await asyncio.sleep(0.6)
+            await stays_async(lambda: there.admission.knows(line.peer), "it is not sent away", for_s=0.6)
             return there.admission.knows(line.peer)
 
     assert bounded(scene)
@@ -259,8 +259,7 @@ def test_no_connection_is_read_in_larger_pieces_than_the_others_can_wait_for():
         _, writer = await asyncio.open_connection(*listeners[0].getsockname())
         writer.write(b"x" * (1 << 20))
         await writer.drain()
-        while sum(sizes) < 1 << 20:
-            await asyncio.sleep(0.01)
+        await until_async(lambda: sum(sizes) >= 1 << 20, "all of it has arrived")
         writer.transport.abort()
         await admission.close()
         admission.send_all_away()
@@ -273,7 +272,7 @@ def test_no_connection_is_read_in_larger_pieces_than_the_others_can_wait_for():
 def test_without_a_file_to_spare_it_waits_says_so_once_and_goes_on(caplog, monkeypatch, is_waited_at):
     """Linux complains of a lack of files even where there is nobody to accept: nobody is sent away for that."""
 
-    async def scene() -> tuple[bool, bool, bool]:
+    async def scene() -> tuple[bool, bool]:
         async with hall(Limits()) as there:
             idle = await there.enter()
             loop, tries, is_scarce = asyncio.get_running_loop(), 0, True
@@ -283,7 +282,7 @@ def test_without_a_file_to_spare_it_waits_says_so_once_and_goes_on(caplog, monke
                 nonlocal tries
                 if is_scarce:
                     tries += 1
-                    await asyncio.sleep(0)
+                    await others_run()
                     raise OSError(24, "Too many open files")
                 return await accept(listener)
 
@@ -292,15 +291,14 @@ def test_without_a_file_to_spare_it_waits_says_so_once_and_goes_on(caplog, monke
             await there.enter()  # the accept that was under way
             if is_waited_at:
                 await there.arrive()
-            await asyncio.sleep(0.7)
-            is_often, is_kept = tries > 2 + 2 * (loop.time() - began_s), there.admission.knows(idle.peer)
-            is_scarce = False
-            return is_often, is_kept, await (await there.enter()).answers()
+            tries_max = lambda: 2 + 2 * (loop.time() - began_s)  # noqa: E731
+            await stays_async(lambda: tries <= tries_max(), "it tries twice a second", for_s=0.7)
+            is_kept, is_scarce = there.admission.knows(idle.peer), False
+            return is_kept, await (await there.enter()).answers()
 
-    is_often, is_kept, answers = bounded(scene)
+    is_kept, answers = bounded(scene)
     assert answers
     assert is_kept is not is_waited_at, "who waits longest gives its file to who comes"
-    assert not is_often, "it tries twice a second"
     assert caplog.text.count("no file is left") == is_waited_at
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sterna.httpd import Limits, problem
 from tests.httpd.wires import bounded, exchange, get, post, serving, statuses
+from tests.waiting import others_run, until_async
 
 CLOSE = "Connection: close"
 
@@ -265,8 +266,7 @@ def test_all_bodies_together_have_a_limit():
         async with serving(Limits(bodies_bytes=1000)) as (_, port, server):
             first = await asyncio.open_connection("127.0.0.1", port)
             first[1].write(post("/echo", b"x" * 700)[:-1])
-            while not server.held_bytes:
-                await asyncio.sleep(0.01)
+            await until_async(lambda: server.held_bytes, "the body of the first is held")
             second = await exchange(port, post("/echo", b"y" * 700)[:-1])
             first[1].write(b"x")
             answer = await first[0].readuntil(b"x" * 700)
@@ -283,7 +283,7 @@ def test_stopping_answers_what_was_asked_and_takes_no_more():
             asking = asyncio.create_task(exchange(port, post("/slow", b"asked before")))
             await house.slowly.wait()
             stopping = asyncio.create_task(server.stop(grace_s=30))
-            await asyncio.sleep(0)
+            await others_run()
             house.let_go.set()
             await stopping
             answer = await asking

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from sterna.httpd import Handler, HttpServer, Limits, Reply, Request, json_reply
+from tests.waiting import others_run
 
 T = TypeVar("T")
 
@@ -91,7 +92,7 @@ async def exchange(port: int, *parts: bytes, until: bytes = b"") -> bytes:
         for part in parts:
             writer.write(part)
             await writer.drain()
-            await asyncio.sleep(0)
+            await others_run()
         got = b""
         while data := await reader.read(1 << 16):
             got += data

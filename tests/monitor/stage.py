@@ -1,6 +1,5 @@
 """A monitor on a real socket with a clock that stands still, and a scheduler that keeps what it is told."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from sterna.monitor.gpus import Gpus
 from sterna.protocol.reports import Answer, Batch, Report
 from sterna.protocol.tokens import Gate, bearer, digest_of, job_token
 from tests.httpd.wires import Clock
+from tests.waiting import until_async
 
 SECRET = "the-secret-of-these-tests"
 TOKEN = job_token(SECRET, namespace="team", job="train", uid="u1")
@@ -146,5 +146,4 @@ class NoCards:
 
 async def until(condition: Any) -> None:
     """Ask again and again; whoever waits has a deadline around it."""
-    while not condition():
-        await asyncio.sleep(0.02)
+    await until_async(condition)

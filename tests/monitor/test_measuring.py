@@ -5,7 +5,6 @@ import itertools
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +21,7 @@ from sterna.protocol.reports import Usage
 from tests.httpd.wires import bounded
 from tests.monitor.stage import NoCards, staged
 from tests.needs import absent
+from tests.waiting import until
 
 PROC = Path("/proc")
 UID = "01234567-89ab-cdef-0123-456789abcdef"
@@ -46,15 +46,16 @@ def burning(group: Path | None = None) -> Iterator[int]:
 
 def once_busy(measuring: Measuring, watched: list[Watched]) -> tuple[float, Usage, Usage | None]:
     """Look by a clock that says a second has passed each time, until the worker has used some processor time."""
-    give_up_s = time.monotonic() + 60
-    for now_s in itertools.count(0.0, 1.0):
-        used, load = measuring.usage(watched, now_s)
+    seconds = itertools.count(0.0, 1.0)
+
+    def looked() -> tuple[float, Usage, Usage | None] | None:
+        used, load = measuring.usage(watched, next(seconds))
         usage = used["team/a"]
-        if usage.cpu:
-            return usage.cpu, usage, load
-        assert time.monotonic() < give_up_s, "the worker uses nothing"
-        time.sleep(0.02)
-    raise AssertionError
+        return (usage.cpu, usage, load) if usage.cpu else None
+
+    found = until(looked, "the worker uses processor time", every_s=0.02)
+    assert found is not None
+    return found
 
 
 def put(root: Path, files: dict[str, str]) -> Path:

@@ -21,6 +21,7 @@ from sterna.monitor import Pattern, Settings
 from sterna.protocol.tokens import bearer, digest_of, job_token, node_token
 from tests.httpd.wires import bounded
 from tests.monitor.stage import SECRET, TOKEN, Scheduler, door, until
+from tests.waiting import until_async
 
 HEAVY = (
     "numpy",
@@ -173,17 +174,19 @@ def test_a_replaced_secret_takes_effect_without_a_restart(tmp_path):
     replaced = "another-secret-altogether"
     token = job_token(replaced, namespace="team", job="train", uid="u1")
 
-    async def scene() -> tuple[int, int]:
+    async def scene() -> int:
         async with door(Scheduler()) as scheduler_port:
             with started(tmp_path, scheduler_port) as process:
                 before = await process.say(0.1, token=token)
                 (tmp_path / "token").write_text(f"{replaced}\n{SECRET}\n")
-                while (after := await process.say(0.2, token=token)) != 200:
-                    await asyncio.sleep(0.1)
-                return before, after
 
-    before, after = bounded(scene)
-    assert (before in (401, 503), after) == (True, 200)
+                async def is_heard() -> bool:
+                    return await process.say(0.2, token=token) == 200
+
+                await until_async(is_heard, "the new secret counts", every_s=0.1)
+                return before
+
+    assert bounded(scene) in (401, 503)
 
 
 def test_s1_a_monitor_that_holds_no_secret_hears_jobs_the_scheduler_tells_it_of_and_nobody_else(tmp_path):
@@ -196,9 +199,12 @@ def test_s1_a_monitor_that_holds_no_secret_hears_jobs_the_scheduler_tells_it_of_
         async with door(scheduler) as scheduler_port:
             with started(tmp_path, scheduler_port, secret=held) as process:
                 said = [await process.say(0.1)]
-                while said[-1] != 200:
-                    await asyncio.sleep(0.05)
+
+                async def is_let_in() -> bool:
                     said.append(await process.say(0.2))
+                    return said[-1] == 200
+
+                await until_async(is_let_in, "the token is let in", every_s=0.05)
                 await until(lambda: scheduler.values() == [0.2])
                 refused = [await process.say(9.0, token=token) for token in (elsewhere, digest_of(TOKEN))]
                 assert await process.say(0.3) == 200

@@ -7,7 +7,6 @@ server and from what the trainers wrote.
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -104,7 +103,7 @@ class ClusterWeek(Week):
 
     def _kill_operator(self) -> None:
         self._stage.kill_operator()
-        time.sleep(self.chance.choice((0.0, 2.0)))
+        self.wait(self.chance.choice((0.0, 2.0)))
         self._stage.start_operator()
 
     def _kill_kubelet(self) -> None:
@@ -122,7 +121,9 @@ class ClusterWeek(Week):
         self._down.discard(node)
 
     def _kill_api_server(self) -> None:
-        self._stage.plane.restart_apiserver(down_s=self.chance.choice((0.0, 2.0)))
+        self._stage.plane.stop_apiserver()
+        self.wait(self.chance.choice((0.0, 2.0)))
+        self._stage.plane.start_apiserver()
 
     def _kill_worker(self) -> None:
         names = [name for name, errand in self._open.items() if errand.steps]

@@ -1,6 +1,6 @@
 /* A wall clock that is wrong by what a file says, for the processes that are told to load this (LD_PRELOAD).
  *
- * libfaketime would do more, and with it time.sleep() of Python 3.11 fails (EINVAL from clock_nanosleep). Here only
+ * libfaketime would do more, and with it time.sleep of Python 3.11 fails (EINVAL from clock_nanosleep). Here only
  * reading the wall clock is changed; every other clock, and every way to sleep, stays what it is. */
 #include <fcntl.h>
 #include <stdlib.h>

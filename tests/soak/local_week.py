@@ -6,7 +6,6 @@ full for a while, and its wall clock jumps. What must hold is read from outside:
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.soak.earned import Errand, complaint, drawn
 from tests.soak.false_clock import FalseClock
 from tests.soak.small_disk import SmallDisk
 from tests.soak.week import Week
+from tests.waiting import until
 
 ARRIVAL_S = 0.5  # between two jobs, on average
 TROUBLE_S = 2.0  # between two troubles, on average
@@ -54,16 +54,16 @@ class LocalWeek(Week):
 
     def _insist(self, act: Callable[[], object]) -> None:
         """Whatever is wrong meanwhile: an engine that is away, a disk that is full."""
-        until_s = time.monotonic() + PATIENCE_S
-        while True:
+
+        def done() -> bool:
             try:
                 with suppress(Conflict, NotFound):  # done already, and only the answer was lost
                     act()
-                return
-            except EngineUnavailable as error:
-                if time.monotonic() > until_s:
-                    raise AssertionError(self.engine.said()) from error
-                time.sleep(0.05)
+                return True
+            except EngineUnavailable:
+                return False
+
+        until(done, "the engine does it", patience_s=PATIENCE_S, every_s=0.05, story=self.engine.said)
 
     # -- troubles
 
@@ -82,7 +82,7 @@ class LocalWeek(Week):
 
     def _kill_engine(self) -> None:
         self.engine.kill()
-        time.sleep(self.chance.choice((0.0, 0.0, 1.0)))
+        self.wait(self.chance.choice((0.0, 0.0, 1.0)))
         self.engine.start(wait=self.chance.random() < 0.5)  # sometimes it is killed before it is up
 
     def _kill_warden(self) -> None:
@@ -103,12 +103,12 @@ class LocalWeek(Week):
 
     def _pause_engine(self) -> None:
         self.engine.signal(signal.SIGSTOP)
-        time.sleep(self.chance.uniform(0.1, 1.5))
+        self.wait(self.chance.uniform(0.1, 1.5))
         self.engine.signal(signal.SIGCONT)
 
     def _fill_disk(self) -> None:
         self._disk.fill()
-        time.sleep(self.chance.uniform(0.5, 2.0))
+        self.wait(self.chance.uniform(0.5, 2.0))
         self._disk.clear()
 
     def _set_clock(self) -> None:
@@ -132,10 +132,8 @@ class LocalWeek(Week):
         self._until(lambda: [str(job["name"]) for job in self._jobs()])
         self._until(lambda: [path.name for path in (self.engine.home / "jobs").iterdir()])
         assert self.engine.stop() == 0, self.engine.said()
-        until_s = time.monotonic() + PATIENCE_S
-        while left := self.engine.processes():
-            assert time.monotonic() < until_s, f"left running: {left}"
-            time.sleep(0.05)
+        gone = "nothing is left running"
+        until(lambda: not self.engine.processes(), gone, patience_s=PATIENCE_S, story=self.engine.processes)
         aside = [str(path) for path in self.engine.home.rglob(".*") if path.suffix[1:].isdecimal()]  # .name.pid
         assert aside == [], "half-written files are left"
 
@@ -149,13 +147,17 @@ class LocalWeek(Week):
         ]
 
     def _until(self, wrong: Callable[[], list[str]]) -> None:
-        until_s = time.monotonic() + PATIENCE_S
-        while True:
-            with suppress(EngineUnavailable):
-                if not (found := wrong()):
-                    return
-                assert time.monotonic() < until_s, f"{', '.join(found[:20])}\n{self.engine.said()}"
-            time.sleep(0.1)
+        found: list[str] = []
+
+        def is_right() -> bool:
+            try:
+                found[:] = wrong()
+            except EngineUnavailable as error:
+                found[:] = [str(error)]
+            return not found
+
+        story = lambda: f"{', '.join(found[:20])}\n{self.engine.said()}"  # noqa: E731
+        until(is_right, "all is as it should be", patience_s=PATIENCE_S, every_s=0.1, story=story)
 
     def _jobs(self) -> list[dict[str, object]]:
         try:

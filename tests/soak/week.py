@@ -27,9 +27,13 @@ class Week(ABC):
             if now_s >= next_trouble_s:
                 self._trouble()
                 next_trouble_s = time.monotonic() + self.chance.expovariate(1 / self._trouble_s)
-            time.sleep(max(0.0, min(next_job_s, next_trouble_s, until_s) - time.monotonic()))
+            self.wait(min(next_job_s, next_trouble_s, until_s) - time.monotonic())
         self.mend()
         self.settle()
+
+    def wait(self, seconds: float) -> None:
+        """A part of the week, in which the cluster is left alone."""
+        time.sleep(max(0.0, seconds))
 
     @abstractmethod
     def come_or_go(self) -> None:

@@ -16,6 +16,7 @@ from sterna.lifecycle.conditions import Kinded, of_kind
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import Body, MemoryCluster, memory_api
 from tests.kubernetes.lab import Fatal, Mortal
+from tests.waiting import until_async
 
 OF_PODS = {"SuccessfulCreatePod", "SuccessfulDeletePod", "SuccessfulCreateService", "SuccessfulDeleteService"}
 FLEETING = {"MigrationMoving"}  # a move may be over before an operator that is killed all the time sees it under way
@@ -50,12 +51,15 @@ class Lives:
     async def rest(self) -> None:
         """Until nothing is left to do and everything is told, for a while."""
         calm = 0
-        async with asyncio.timeout(PATIENCE_S):
-            while calm < 3:
-                await asyncio.sleep(0.01)
-                operator = self.operator
-                rests = operator is not None and operator.at_rest and operator.carrier.has_told_all
-                calm = calm + 1 if rests and operator is not None and operator.decider.cycles else 0
+
+        def is_calm() -> bool:
+            nonlocal calm
+            operator = self.operator
+            rests = operator is not None and operator.at_rest and operator.carrier.has_told_all
+            calm = calm + 1 if rests and operator is not None and operator.decider.cycles else 0
+            return calm > 3
+
+        await until_async(is_calm, "it is at rest", patience_s=PATIENCE_S)
 
 
 def status_of_a_job(verb: str, given: tuple[Any, ...], named: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from sterna.model.target import Target
 from sterna.model.why import Because, Why
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import MemoryCluster, memory_api
+from tests.waiting import until_async
 
 
 class Brooding:
@@ -40,8 +41,7 @@ class Brooding:
 
 
 async def until(holds: Any) -> None:
-    while not holds():
-        await asyncio.sleep(0.01)
+    await until_async(holds)
 
 
 def renewed(cluster: MemoryCluster) -> int:

@@ -14,6 +14,7 @@ from sterna.engines.kubernetes.progress.speed_store import Keeper
 from sterna.engines.kubernetes.progress.training_facts import Lessons
 from sterna.model.learning import Knowledge, ThroughputModel
 from tests.engines.kubernetes.memory_api import MemoryApi, MemoryCluster
+from tests.waiting import until_async
 
 
 class Slow(MemoryApi):
@@ -46,8 +47,7 @@ async def written() -> Knowledge:
     lessons.knowledge = learned(2)
     keeper.learned()
     api.may_end.set()
-    while not keeper.at_rest:
-        await asyncio.sleep(0.01)
+    await until_async(lambda: keeper.at_rest, "it is at rest")
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     found = cluster.find(CONFIG_MAPS, KNOWLEDGE, NAMESPACE)

@@ -26,6 +26,7 @@ from sterna.engines.kubernetes.progress.monitor_tokens import (
     MonitorTokens,
 )
 from sterna.model.errors import EngineUnavailable
+from tests.waiting import others_run
 
 USER = "system:serviceaccount:mon:sterna-monitor"
 BOUND = {"authentication.kubernetes.io/pod-name": ["monitor-1"], "authentication.kubernetes.io/pod-uid": ["u1"]}
@@ -160,7 +161,7 @@ def test_s3_no_more_reviews_than_so_many_are_under_way():
         scene.server.go_on.clear()
         asked = [asyncio.create_task(scene.tokens.node_of(token_of(f"{n}-good"))) for n in range(REVIEWS_MAX + 3)]
         while scene.server.reviews < REVIEWS_MAX:
-            await asyncio.sleep(0)
+            await others_run()
         scene.server.go_on.set()
         return await asyncio.gather(*asked, return_exceptions=True)
 

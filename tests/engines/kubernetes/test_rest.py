@@ -10,6 +10,7 @@ from sterna.engines.kubernetes.process.operator import Operator
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import MemoryApi, MemoryCluster
+from tests.waiting import until_async
 
 
 class Refusing(MemoryApi):
@@ -30,8 +31,7 @@ class Refusing(MemoryApi):
 
 
 async def until(holds: Any) -> None:
-    while not holds():
-        await asyncio.sleep(0.01)
+    await until_async(holds)
 
 
 def state(cluster: MemoryCluster) -> str:
@@ -69,10 +69,13 @@ async def tried(error: Exception) -> None:
         ready(cluster, True)
         await until(lambda: api.refused)
         rested = []
-        while api.refused < 3:
-            await asyncio.sleep(0.01)
+
+        def looked() -> bool:
             rested.append(operator.at_rest)
-        assert not any(rested)
+            return bool(api.refused >= 3)
+
+        await until_async(looked, "it is tried again")
+        assert not any(rested[:-1])
         api.error = None
         await until(lambda: operator.at_rest)
         assert state(cluster) == "Running"

@@ -10,7 +10,6 @@ import json
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ from sterna.engines.local.process.assembly import LocalConfig
 from sterna.engines.local.world.machine_nodes import VirtualNodes
 from sterna.wire.manifests import read_manifests
 from tests.journal.shapes import SHAPES
+from tests.waiting import until_async
 
 WAIT_S = 40.0  # for anything; a noisy machine needs it, a good run does not
 TOY = Path(__file__).with_name("toy_worker.py")
@@ -79,13 +79,13 @@ class Lab:
         return await self.scheduler.job(name)
 
     async def until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not await holds():
-            if self.running.done():
+        async def looked() -> bool:
+            held = await holds()
+            if not held and self.running.done():
                 await self.running
-            if time.monotonic() > deadline:
-                raise AssertionError(f"in vain: {what}\n{await self.story()}")
-            await asyncio.sleep(0.02)
+            return held
+
+        await until_async(looked, what, patience_s=WAIT_S, every_s=0.02, story=self.story)
 
     async def until_phase(self, name: str, *phases: str) -> dict[str, Any]:
         async def holds() -> bool:

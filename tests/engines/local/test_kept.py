@@ -49,7 +49,7 @@ async def left_after(rounds: int) -> list[str]:
             await engine.until(all_gone, "they are gone")
         await engine.submit(manifest("present", ["sleep", "1000"], grace_s=0))
         await engine.until_phase("present", "Running")
-        await asyncio.sleep(2.5)  # what is measured and looked at once a second
+        await asyncio.wait({engine.running}, timeout=2.5)  # what is measured and looked at once a second
         return mentions(engine.scheduler, gone, bounded=BOUNDED)
 
 

@@ -22,6 +22,7 @@ from sterna.placement.packed import packed
 from sterna.planner.decide import decide
 from sterna.policies.registry import policy
 from tests.engines.local.lab import Lab, config, manifest, running
+from tests.waiting import others_run
 
 
 class FakeWarden:
@@ -65,13 +66,13 @@ class FakeWarden:
             self.end(process_id, 0)
             return self.held[process_id]
         answer = self.held[process_id] = self.held[process_id]._replace(phase=Phase.STOPPING)
-        await asyncio.sleep(0)
+        await others_run()
         self.end(process_id, 0, stopped=True)
         return answer
 
     async def list_all(self) -> Census:
         answer = Census("fake", 1, tuple(self.held.values()), {})
-        await asyncio.sleep(0)
+        await others_run()
         self.before_census()
         return answer
 

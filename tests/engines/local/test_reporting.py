@@ -17,9 +17,12 @@ from tests.engines.local.lab import Lab, config, fresh_home, lab, manifest, runn
 SECRET = "a secret of an installation, long enough"
 QUICKLY = {"judge.check-interval-s": "0.3"}
 PYTHON = [sys.executable, "-c"]
+REST = "import time\ndef rest(): time.sleep(0.1)\n"  # between two steps
 
-POSTING = """
-import json, math, os, time, urllib.error, urllib.request
+POSTING = (
+    REST
+    + """
+import json, math, os, urllib.error, urllib.request
 def post(pod, value):
     headers = {"Authorization": "Bearer " + os.environ["STERNA_MONITOR_TOKEN"]}
     body = json.dumps({"pod": pod, "value": value}).encode()
@@ -34,22 +37,29 @@ print("stranger", post("other-worker-0", 1.0), flush=True)
 for step in range(100000):
     answer = post(os.environ["STERNA_POD"], 1 + math.exp(-0.3 * step))
     if step == 0: print("first", answer, flush=True)
-    time.sleep(0.1)
+    rest()
 """
-PRINTING = """
-import math, time
+)
+PRINTING = (
+    REST
+    + """
+import math
 for step in range(100000):
     print(f"step {step} loss={1 + math.exp(-0.3 * step):.6f}", flush=True)
-    time.sleep(0.1)
+    rest()
 """
-EPOCHS = """
-import datetime, sys, time
+)
+EPOCHS = (
+    REST
+    + """
+import datetime, sys
 with open("epochs.csv", "w", buffering=1) as out:
     out.write("epoch,epoch_time_sec,loss,start_time,step_time_sec,workers\\n")
     for epoch in range(100000):
         out.write(f"{epoch},0.2,{9 - 0.01 * epoch},{datetime.datetime.now()},0.01,1\\n")
-        time.sleep(0.2)
+        rest()
 """
+)
 
 
 async def growth_of(engine: Lab, name: str, category: str | None = None, *, at_least: int = 3) -> dict[str, object]:

@@ -12,6 +12,7 @@ from sterna.compose.local_engine import open_local
 from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.model.errors import Conflict
 from tests.engines.local.lab import config, fresh_home, lab, processes_of, running, swept, toy, traced
+from tests.waiting import until_async
 
 
 def run(story: Callable[[Path], Awaitable[None]]) -> None:
@@ -50,8 +51,7 @@ def test_what_ended_while_there_was_no_engine_is_known_afterwards():
         async with running(config(home), stop_jobs=False) as engine:
             await engine.submit(toy("a", steps=40))
             await engine.until_step("a", 5)
-        while processes_of(home):
-            await asyncio.sleep(0.05)
+        await until_async(lambda: not processes_of(home), "its processes are gone", every_s=0.05)
         async with running(config(home)) as engine:
             job = await engine.until_phase("a", "Succeeded")
             assert (job["step"], job["restarts"]) == (40, 0)

@@ -1,6 +1,7 @@
 """An API that really listens, in a thread of its own, and the processes and raw bytes that tests throw at it."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -8,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from sterna.interfaces.client import Client
 from sterna.interfaces.client.in_process import InProcess
 from sterna.interfaces.scheduler_port import Scheduler
 from tests.interfaces.service.fake import FakeScheduler
+from tests.waiting import until
 
 SOON_S = 20.0  # everything that is waited for in a test comes within this, or the test fails
 
@@ -127,16 +128,15 @@ def sterna(home: Path, *arguments: str, stdin: str | None = None, **more: Any) -
 
 def eventually(what: Callable[[], Any], *, within_s: float = SOON_S, every_s: float = 0.05) -> Any:
     """The first true value; the last false one, where none came in time."""
-    deadline_s = time.monotonic() + within_s
-    while not (value := what()) and time.monotonic() < deadline_s:
-        time.sleep(every_s)
-    return value
+    with contextlib.suppress(AssertionError):
+        return until(what, patience_s=within_s, every_s=every_s)
+    return what()
 
 
 def manifest(name: str, *, least: int = 1, most: int = 1, namespace: str | None = None, script: str = "") -> str:
     """An elastic job whose workers sleep, unless they are given something else to do."""
     where = f"\n  namespace: {namespace}" if namespace else ""
-    command = json.dumps([sys.executable, "-u", "-c", script or "import time; time.sleep(600)"])
+    command = json.dumps([sys.executable, "-u", "-c", script or "import signal; signal.pause()"])
     return f"""apiVersion: sterna.dev/v1alpha1
 kind: ElasticJob
 metadata:

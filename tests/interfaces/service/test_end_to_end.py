@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 
 SLOWLY_S = 60.0
 TICKS = "import time, itertools\nfor n in itertools.count():\n    print('tick', n)\n    time.sleep(0.1)"
+TWENTY = TICKS.replace("itertools.count()", "range(20)")
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +102,7 @@ def test_a_job_is_waited_for_and_its_end_is_the_exit_code(home):
 
 
 def test_following_a_log_ends_with_the_job(home):
-    script = "import time\nfor n in range(20):\n    print('tick', n)\n    time.sleep(0.1)"
-    done(home, "submit", "-f", "-", stdin=manifest("short", script=script))
+    done(home, "submit", "-f", "-", stdin=manifest("short", script=TWENTY))
     assert done(home, "logs", "-f", "short").splitlines() == [f"tick {n}" for n in range(20)]
     done(home, "delete", "short")
 

@@ -9,11 +9,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint import CheckpointProblem, CheckpointStore
+from tests.waiting import paced
 
 
 def started(directory: Path, rank: int, world_size: int, **more: Any) -> "subprocess.Popen[str]":
@@ -50,7 +50,7 @@ def main() -> None:
     _say("ready")
     sys.stdin.readline()  # the barrier: whoever started us has seen everybody else
     for step in job["steps"]:
-        time.sleep(job.get("delay_s", 0.0))
+        paced(job.get("delay_s", 0.0))
         mine: dict[str, Any] = {"bad": object()} if job.get("faulty") == step else own(step, rank)
         try:
             if step % 2:

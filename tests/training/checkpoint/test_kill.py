@@ -6,10 +6,10 @@ the last one the worker was told was durable. STERNA_KILLS says how often (200 i
 
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from sterna.training.checkpoint import CheckpointStore
@@ -34,6 +34,11 @@ class Victim:
         """Wait until it has saved so many times."""
         for _ in range(count):
             self.durable.append(int(self._line()))
+
+    def lives(self, seconds: float) -> None:
+        """For so long, unless it ends by itself."""
+        with os.fdopen(os.pidfd_open(self._pid)) as life:
+            select.select([life], [], [], seconds)
 
     def kill(self) -> None:
         os.kill(self._pid, signal.SIGKILL)
@@ -75,7 +80,7 @@ def test_voda_45_r6_a_worker_killed_at_any_moment_of_a_save_leaves_the_newest_co
                 victim = Victim(server, seed)
                 if chance.random() < 0.5:
                     victim.saves(chance.randrange(3))
-                time.sleep(chance.choice([0.0, 0.002, 0.01, 0.03]) * chance.random())  # when to kill is up to chance
+                victim.lives(chance.choice([0.0, 0.002, 0.01, 0.03]) * chance.random())  # when to kill is up to chance
                 victim.kill()
                 torn += len(list(directory.glob("gen-*/.*.part"))) > 0
                 durable = max([durable, *victim.durable])

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def train(path: Path, *, epochs: int, dies_in: int = -1) -> int:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     command = [sys.executable, str(TRAINER), str(path), str(epochs), str(dies_in)]
     return subprocess.run(command, env=environment, check=False).returncode
 

@@ -8,9 +8,9 @@ Dies by SIGKILL in the middle of epoch DIES_IN, having written half of that epoc
 import os
 import signal
 import sys
-import time
 
 from sterna.training.epoch_log import EpochLog
+from tests.waiting import paced
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     log = EpochLog(path, total_epochs=epochs, workers=2, local_batch_size=16)
     for epoch in log.epochs():
         for _ in range(4):
-            time.sleep(0.002)
+            paced(0.002)
             log.step()
         if epoch == dies_in:
             with open(path, "a") as file:

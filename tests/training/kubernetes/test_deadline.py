@@ -17,6 +17,7 @@ from sterna.training.ranks.cut import Kind
 from tests.needs import needs
 from tests.training.kubernetes.pods import trainer
 from tests.training.run.gang import Gang
+from tests.waiting import paced
 
 
 def test_ranks_whose_neighbour_stands_still_give_up_before_they_are_killed(pods):
@@ -39,7 +40,7 @@ def some_end_sooner(steps: dict[int, int]) -> dict[str, Any]:
     """A program whose ranks do not have the same number of steps to do."""
     run = training.attach(save_every_s=None)
     for _ in run.steps(steps.get(run.rank, 100_000)):
-        time.sleep(0.005)
+        paced(0.005)
     run.finish()
     return {"step": run.step, "stopped": run.should_stop()}
 
@@ -113,7 +114,7 @@ def in_a_thread() -> dict[str, Any]:
     thread.join()
     (run,) = found
     for _ in run.steps(5):
-        time.sleep(0.001)
+        paced(0.001)
     run.finish()
     return {"step": run.step}
 

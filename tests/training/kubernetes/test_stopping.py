@@ -8,6 +8,7 @@ import pytest
 from sterna.protocol import Phase
 from tests.needs import needs, seeds
 from tests.training.kubernetes.pods import Pods, trainer
+from tests.waiting import until
 
 KINDS = [
     pytest.param("toy", id="NumPy"),
@@ -115,11 +116,7 @@ def test_a_pod_told_to_stop_while_it_waits_for_others_leaves_and_says_that_nothi
     needs("numpy")
     gang = pods.start(trainer("toy"), ranks=3, only=[0, 2])
     for rank in (0, 2):
-        announced = pods.volume / "agreement" / "i1" / f"rank-{rank}.json"
-        waited = time.monotonic() + 60
-        while not announced.exists():
-            assert time.monotonic() < waited
-            time.sleep(0.02)
+        until((pods.volume / "agreement" / "i1" / f"rank-{rank}.json").exists, f"rank {rank} is announced")
     for pod in gang:
         pod.terminate()
     assert [pod.ended() for pod in gang] == [0, 0]
@@ -131,10 +128,7 @@ def test_a_pod_without_a_place_for_checkpoints_stops_all_the_same_and_says_that_
     needs("numpy")
     trace = tmp_path / "trace"
     (pod,) = pods.start(trainer("toy", "--trace", trace), also={"STERNA_CHECKPOINT_DIR": ""})
-    deadline_s = time.monotonic() + 60
-    while not trace.exists() or "step=5 " not in trace.read_text():
-        assert time.monotonic() < deadline_s, pod.said()
-        time.sleep(0.02)
+    until(lambda: trace.exists() and "step=5 " in trace.read_text(), "it trains", story=pod.said)
     pod.terminate()
     assert pod.ended() == 0
     word = pod.last_word()

@@ -2,13 +2,13 @@
 
 import json
 import resource
-import time
 
 import pytest
 
 from sterna.training.migrator.shim import Migrator
 from tests.needs import needs
 from tests.training.migrator.workshop import Stub, environment, launch, listed, run_hook, until
+from tests.waiting import paced, stays
 
 torch = needs("torch")
 
@@ -130,13 +130,16 @@ def test_voda_47_saves_that_nobody_asked_for_outlive_a_lost_node(tmp_path):
 def test_voda_47_saves_that_nobody_asked_for_keep_to_their_share_of_the_time(tmp_path):
     class Slow(Stub):
         def state_dict(self):
-            time.sleep(0.05)
+            paced(0.05)
             return super().state_dict()
 
     migrator = listed(Migrator(environment=environment(tmp_path, MIGRATION_EVERY_S="0.001")))
     migrator.register("model", Slow(1))
     migrator.listening(interval=0.001)
     until(lambda: (tmp_path / "migration.pth").exists(), "the first one comes when it is due")
-    time.sleep(1)
-    (kept,) = json.loads((tmp_path / "migration.pth.json").read_text())["generations"]
-    assert kept["number"] == 1, "0.1 s of saving pays for 10 s of training"
+
+    def is_the_first() -> bool:
+        (kept,) = json.loads((tmp_path / "migration.pth.json").read_text())["generations"]
+        return bool(kept["number"] == 1)
+
+    stays(is_the_first, "0.1 s of saving pays for 10 s of training", for_s=1.0)

@@ -3,23 +3,20 @@
 import json
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 from sterna.protocol.reports import Batch, Report
+from tests import waiting
 
 PATIENCE_S = 60.0
 
 
 def until(holds: Callable[[], object], what: str) -> None:
     """Wait for it."""
-    until_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until_s, f"never: {what}"
-        time.sleep(0.01)
+    waiting.until(holds, what, patience_s=PATIENCE_S)
 
 
 class Listener:

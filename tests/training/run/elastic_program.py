@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from pathlib import Path
 
 import torch
@@ -11,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sterna import training
 from tests.training.run.programs import digest
+from tests.waiting import paced
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
         optimizer.zero_grad()
         parallel(inputs).square().mean().backward()
         optimizer.step()
-        time.sleep(0.01)
+        paced(0.01)
     dist.destroy_process_group()
     run.finish()
 

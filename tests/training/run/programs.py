@@ -11,6 +11,7 @@ from typing import Any
 
 from sterna import training
 from sterna.protocol import Order, Orders, Status, read_status, write_orders
+from tests.waiting import paced
 
 
 def counting(steps: int, step_s: float = 0.002, settings: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def counting(steps: int, step_s: float = 0.002, settings: Mapping[str, Any] = Ma
     for _, _ in run.steps(steps):
         drawn.append(random.random())
         run.report(drawn=drawn[-1])
-        time.sleep(step_s)
+        paced(step_s)
     run.finish()
     return {
         "restored": None if restored is None else restored.step,
@@ -39,7 +40,7 @@ def walking(samples: int, batch: int, epochs: int, step_s: float = 0.002) -> dic
     given = []
     for epoch, mine in run.steps(training.Shards(samples=samples, batch=batch, seed=7), epochs=epochs):
         given.append((epoch, run.step, run.rank, mine))
-        time.sleep(step_s)
+        paced(step_s)
     run.finish()
     return {"given": given, "step": run.step, "stopped": run.should_stop()}
 
@@ -134,7 +135,7 @@ def torch_ddp(steps: int, meeting_file: str, step_s: float = 0.0) -> dict[str, A
         optimizer.zero_grad()
         parallel(inputs).square().mean().backward()
         optimizer.step()
-        time.sleep(step_s)
+        paced(step_s)
     dist.destroy_process_group()
     run.finish()
     return {
@@ -154,7 +155,7 @@ def own_loop(steps: int) -> dict[str, Any]:
     run.restore()
     while not run.should_stop() and state["count"] < steps:
         state["count"] += 1
-        time.sleep(0.005)
+        paced(0.005)
     run.finish()
     return {"count": state["count"], "step": run.step, "stopped": run.should_stop()}
 
@@ -169,7 +170,7 @@ def committing() -> dict[str, Any]:
         if number == 6 and run.rank == run.world_size - 1:  # one rank asks, all save
             run.commit()
         state["count"] += 1
-        time.sleep(0.002)
+        paced(0.002)
     state["count"] += 1000
     run.commit()
     run.finish()
@@ -186,7 +187,7 @@ def without_room(steps: int, fails_from: int) -> dict[str, Any]:
         if number == fails_from:
             resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, resource.RLIM_INFINITY))
         state["count"] = number + 1
-        time.sleep(0.005)
+        paced(0.005)
     run.finish()
     return {"restored": None if restored is None else restored.step, "step": run.step, "stopped": run.should_stop()}
 
@@ -211,7 +212,7 @@ def with_a_broken_callable() -> dict[str, Any]:
         problems.append(status_now().problem)  # after the commit of the step before
         state["count"] = 0 if number == 2 else 1
         run.commit()
-        time.sleep(0.05)
+        paced(0.05)
     run.finish()
     return {"step": run.step, "problems": problems}
 

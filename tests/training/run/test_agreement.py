@@ -2,7 +2,6 @@
 
 import random
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from sterna.training.ranks.agreement import Agreement, Chief, Member
 from sterna.training.ranks.board import Board
 from sterna.training.ranks.cut import Cut, Kind, RankPost, State
 from tests.needs import seeds
+from tests.waiting import paced
 
 
 def agreements(tmp_path: Path, ranks: int, *, step: int = 0, patience_s: float = 60.0) -> list[Agreement]:
@@ -71,7 +71,7 @@ def test_voda_44_everybody_takes_the_same_cuts(tmp_path, every, seed):
                     return taken
             if every and (step + 1) % every == 0:
                 together.wait(60)
-            time.sleep(paces_s[rank] * wants[rank].random())
+            paced(paces_s[rank] * wants[rank].random())
         raise AssertionError("never stopped")
 
     results = in_threads(*(lambda rank=rank: train(rank) for rank in range(ranks)))

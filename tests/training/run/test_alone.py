@@ -3,7 +3,6 @@
 import os
 import select
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -72,7 +71,7 @@ def test_r5_what_a_killed_run_draws_again_is_what_it_drew_before(tmp_path, seed)
     for incarnation in range(3):
         gang = Gang.started(tmp_path / "killed", seeded, seed, incarnation=incarnation)
         gang.until_phase(Phase.TRAINING)
-        time.sleep(0.03 * (incarnation + 1) + 0.01 * (seed % 10))
+        gang.processes[0].join(0.03 * (incarnation + 1) + 0.01 * (seed % 10))
         gang.kill()
     (result,) = Gang.started(tmp_path / "killed", seeded, seed, incarnation=3).results()
     assert result["drawn"] == expected["drawn"], f"seed {seed}"

@@ -11,7 +11,9 @@ import pytest
 
 from sterna.training.errors import NotEverybodyCame, RestoreFailed
 from sterna.training.ranks.meeting import Answer, Decision, Meeting
+from tests import waiting
 from tests.needs import seeds
+from tests.waiting import paced
 
 
 class Place:
@@ -50,7 +52,7 @@ class Place:
         return f"{name} is broken here" if name in self._bad else None
 
     def _run(self) -> None:
-        time.sleep(self._delay_s)
+        paced(self._delay_s)
         try:
             self.meeting.announce()
             if self.rank == 0:
@@ -166,7 +168,4 @@ def test_files_that_make_no_sense_are_as_good_as_none(tmp_path, content):
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    waiting.until(condition, every_s=0.002)

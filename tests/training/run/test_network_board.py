@@ -7,7 +7,6 @@ goes through at once. Whether a real NFS keeps these promises is not what this s
 import os
 import random
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from sterna.training.ranks.board import Board
 from sterna.training.ranks.cut import Cut, Kind, RankPost, State
 from tests.needs import seeds
 from tests.training.run.test_agreement import in_threads
+from tests.waiting import paced, stays, until
 
 
 class CachedBoard(Board):
@@ -76,7 +76,7 @@ def test_voda_44_ranks_that_see_each_other_late_still_take_the_same_cuts(tmp_pat
                 want = Kind.COMMIT
             if every:
                 together.wait(60)
-            time.sleep(paces_s[rank])
+            paced(paces_s[rank])
         raise AssertionError("never stopped")
 
     results: list[Any] = in_threads(*(lambda rank=rank: train(rank) for rank in range(ranks)))
@@ -90,16 +90,16 @@ def test_a_board_of_one_machine_is_opened_once_and_one_of_many_now_and_then(tmp_
     here, there = Board(path, rank=0, world_size=2), CachedBoard(path, rank=1, world_size=2)
     descriptor = here._descriptor
     assert here.write_cut(Cut(4, 1, Kind.STOP, State.OPEN))
-    deadline_s = time.monotonic() + 60
-    while there.cut().id != 1:
-        assert time.monotonic() < deadline_s
+
+    def is_seen() -> bool:
         here.others()
-        time.sleep(0.01)
+        return there.cut().id == 1
+
+    until(is_seen, "the cut is seen there")
     assert there.opened >= 2
     assert here._descriptor == descriptor
     path.unlink()  # cleared away: what is open still counts
-    time.sleep(0.3)
-    assert there.cut().id == 1
+    stays(lambda: there.cut().id == 1, "the cut is seen", for_s=0.3)
     assert there.write_post(RankPost(4, 1))
     assert here.others() == (RankPost(4, 1),)
     here.close()

@@ -12,6 +12,7 @@ import pytest
 
 from sterna.protocol import Phase, WorkerIdentity, read_status
 from sterna.training.orders.outbox import Outbox
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -93,10 +94,7 @@ def test_reports_without_end_are_written_once_a_second(tmp_path):
 def test_the_thread_writes_by_itself_and_ends_with_the_run(outbox, tmp_path):
     before = set(threading.enumerate())
     outbox.note()
-    deadline = time.monotonic() + 30
-    while read_status(tmp_path) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: read_status(tmp_path) is not None, "it is told")
     (thread,) = set(threading.enumerate()) - before
     outbox.close()
     thread.join(30)

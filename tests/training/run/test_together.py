@@ -1,7 +1,6 @@
 """Ranks restore one step and stop at one step, however skewed they are, and whoever dies on the way."""
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from sterna.training import Shards
 from tests.needs import needs, seeds
 from tests.training.run.gang import Gang
 from tests.training.run.programs import counting, torch_ddp, walking
+from tests.waiting import stays, until
 
 RANKS = 4
 SKEW_S = 0.25  # between the first and the last to start, where a step takes milliseconds
@@ -27,7 +27,7 @@ def test_voda_44_four_gloo_ranks_with_random_start_skew_restore_one_step_and_end
         meeting = str(tmp_path / f"meeting-{seed}")
         gang = Gang.started(tmp_path, torch_ddp, 10_000, meeting, ranks=RANKS, incarnation=seed, delays_s=delays_s)
         gang.until_phase(Phase.TRAINING)
-        time.sleep(chance.uniform(0, 0.1))
+        gang.processes[0].join(chance.uniform(0, 0.1))
         results = gang.stopped()
         assert {result["restored"] for result in results} == {committed}, about
         assert hashes is None or {result["begins_with"] for result in results} == hashes, about
@@ -50,7 +50,7 @@ def test_r7_resizing_in_mid_epoch_skips_no_sample_and_repeats_none(tmp_path, see
         gang = Gang.started(tmp_path, walking, samples, batch, epochs, step_s, ranks=ranks, incarnation=incarnation)
         if not last:
             gang.until_phase(Phase.TRAINING)
-            time.sleep(chance.uniform(0, 0.25))
+            gang.processes[0].join(chance.uniform(0, 0.25))
             gang.order(Order.STOP)
         results = gang.results()
         assert len({result["step"] for result in results}) == 1, f"seed {seed}"
@@ -94,8 +94,8 @@ def test_a_hold_while_training_commits_and_stands_still_until_released(tmp_path)
     (step,) = {status.step for status in statuses}
     assert {status.checkpoint.step for status in statuses if status.checkpoint} == {step}
     assert {status.phase for status in statuses} == {Phase.COMMITTED}
-    time.sleep(1.5)  # status files are rewritten every second, should a step be made
-    assert {status.step for status in gang.statuses() if status} == {step}
+    stood = lambda: {status.step for status in gang.statuses() if status} == {step}  # noqa: E731
+    stays(stood, "it stands still", for_s=1.5)  # status files are rewritten every second, should a step be made
     gang.order(Order.RUN)
     gang.until(lambda status: status.phase is Phase.TRAINING and status.step > step)
     results = gang.stopped()
@@ -191,10 +191,7 @@ def test_a_rank_that_dies_on_the_way_in_can_be_replaced(tmp_path, victim):
     committed_twice(tmp_path, ranks=3)
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=3, incarnation=2, delays_s=[0, 0, 3600])
     meeting = tmp_path / "checkpoints" / "agreement" / "i2"
-    deadline = time.monotonic() + 60
-    while not (meeting / "rank-1.json").exists() or gang.statuses()[0] is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: (meeting / "rank-1.json").exists() and gang.statuses()[0] is not None, "two of them are there")
     gang.kill(rank=victim)
     gang.kill(rank=2)
     gang.restart(victim, counting, 100_000, 0.005)

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from sterna.protocol import (
     write_orders,
 )
 from tests.needs import needs
+from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE_S = 240.0
@@ -81,14 +81,18 @@ class Agents:
             wake_worker(self.mailboxes[worker])
 
     def until(self, condition: Callable[[Status], bool], *workers: int) -> list[Status]:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            statuses = [read_status(self.mailboxes[worker]) for worker in workers]
-            if all(status is not None and condition(status) for status in statuses):
-                return [status for status in statuses if status is not None]
-            time.sleep(0.02)
-        logs = "\n".join((mailbox / "log").read_text(errors="replace")[-4000:] for mailbox in self.mailboxes)
-        raise AssertionError(f"{statuses}\n{logs}")
+        statuses: list[Status | None] = []
+
+        def looked() -> bool:
+            statuses[:] = [read_status(self.mailboxes[worker]) for worker in workers]
+            return all(status is not None and condition(status) for status in statuses)
+
+        def story() -> str:
+            logs = "\n".join((mailbox / "log").read_text(errors="replace")[-4000:] for mailbox in self.mailboxes)
+            return f"{statuses}\n{logs}"
+
+        until(looked, patience_s=PATIENCE_S, every_s=0.02, story=story)
+        return [status for status in statuses if status is not None]
 
     def launches(self, worker: int) -> list[Any]:
         return [json.loads(line) for line in (self.mailboxes[worker] / "launches").read_text().splitlines()]

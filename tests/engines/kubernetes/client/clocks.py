@@ -2,6 +2,8 @@
 
 import asyncio
 
+from tests.waiting import others_run
+
 
 class SteppedClock:
     """`advance` wakes those whose time has come; while `paused`, time passes and nobody wakes: a stopped process."""
@@ -20,7 +22,7 @@ class SteppedClock:
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
-            await asyncio.sleep(0)
+            await others_run()
             return
         wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._mono_s + seconds, wake))

@@ -11,6 +11,7 @@ from aiohttp import web
 from sterna.engines.kubernetes.apiserver.client import Client, Configuration, Limits, connect, from_kubeconfig
 from sterna.engines.kubernetes.apiserver.client.http import Asked
 from tests.cluster.control_plane import ControlPlane
+from tests.waiting import until_async
 
 R = TypeVar("R")
 PATIENCE_S = 120.0
@@ -28,10 +29,7 @@ def run(work: Coroutine[Any, Any, R]) -> R:
 
 
 async def until(holds: Callable[[], bool], what: str) -> None:
-    end_s = asyncio.get_running_loop().time() + PATIENCE_S / 2
-    while not holds():
-        assert asyncio.get_running_loop().time() < end_s, f"never: {what}"
-        await asyncio.sleep(0.01)
+    await until_async(holds, what, patience_s=PATIENCE_S / 2)
 
 
 def opened(

@@ -25,6 +25,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.engines.kubernetes.client.clocks import SteppedClock
 from tests.engines.kubernetes.client.doors import config_map, opened, run, until
 from tests.needs import seeds
+from tests.waiting import others_run, until_async
 
 TIMING = Timing(duration_s=15, renew_s=5, retry_s=2, margin_s=2)
 
@@ -86,7 +87,7 @@ class Door:
         return lease
 
     async def _travel(self, *when: str) -> None:
-        await asyncio.sleep(0)
+        await others_run()
         if self.lose in when:
             raise Unreachable("lost on the way", retry_after_s=1.0)
 
@@ -112,8 +113,7 @@ class Process:
 
 
 async def settle() -> None:
-    for _ in range(30):
-        await asyncio.sleep(0)
+    await others_run(30)
 
 
 async def pass_time(seconds: float, *processes: Process, step_s: float = 0.5) -> None:
@@ -407,8 +407,7 @@ def test_r2_never_two_leaders_whatever_happens(seed):
                 elif event < 0.123:
                     await process.stop()
                     processes[number] = Process(board.door(), f"p{number}", chance=chance)
-            for _ in range(chance.randrange(12)):
-                await asyncio.sleep(0)
+            await others_run(chance.randrange(12))
             leaders = [process.election for process in processes if process.leads]
             assert len(leaders) <= 1, f"two lead (seed {seed})"
             led_s += step_s * len(leaders)
@@ -442,11 +441,13 @@ def test_times_that_cannot_work_are_refused(times):
 
 async def slowly(holds: Callable[[], bool], *processes: Process) -> None:
     """Time passes for these, and slowly enough that answers of a busy server come in time."""
-    async with asyncio.timeout(60):
-        while not holds():
-            for process in processes:
-                process.clock.advance(0.5)
-            await asyncio.sleep(0.2)
+
+    def later() -> bool:
+        for process in () if holds() else processes:
+            process.clock.advance(0.5)
+        return holds()
+
+    await until_async(later, every_s=0.2)
 
 
 def test_r2_two_processes_on_one_real_lease(control_plane: ControlPlane, namespace: str) -> None:

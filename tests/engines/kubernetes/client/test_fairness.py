@@ -8,6 +8,7 @@ import pytest
 from sterna.engines.kubernetes.apiserver.client.fairness import TURNS_FOR_PATIENCE, Turnstile
 from sterna.engines.kubernetes.apiserver.port import Throttled, Urgency
 from tests.engines.kubernetes.client.doors import run
+from tests.waiting import others_run
 
 LEASE, PLACE, READ, REPORT, EVENT = Urgency
 
@@ -16,10 +17,10 @@ async def _line(turnstile: Turnstile, wishes: list[Urgency], order: list[Urgency
     async def pass_through(urgency: Urgency) -> None:
         async with turnstile.turn(urgency):
             order.append(urgency)
-            await asyncio.sleep(0)
+            await others_run()
 
     tasks = [asyncio.ensure_future(pass_through(wish)) for wish in wishes]
-    await asyncio.sleep(0)
+    await others_run()
     return tasks
 
 
@@ -46,7 +47,7 @@ def test_among_equals_who_came_first_goes_first():
 
         async with turnstile.turn(PLACE):
             tasks = [asyncio.ensure_future(pass_through(number)) for number in range(10)]
-            await asyncio.sleep(0)
+            await others_run()
         await asyncio.gather(*tasks)
         return order
 
@@ -102,8 +103,7 @@ def test_places_are_neither_lost_nor_made_when_waiting_is_broken_off(seed):
             nonlocal most
             async with turnstile.turn(chance.choice([PLACE, READ, REPORT, EVENT])):
                 most = max(most, turnstile.inside)
-                for _ in range(chance.randrange(4)):
-                    await asyncio.sleep(0)
+                await others_run(chance.randrange(4))
 
         tasks: list[asyncio.Task[None]] = []
         for _ in range(200):
@@ -111,7 +111,7 @@ def test_places_are_neither_lost_nor_made_when_waiting_is_broken_off(seed):
             if chance.random() < 0.5:
                 chance.choice(tasks).cancel()
             if chance.random() < 0.5:
-                await asyncio.sleep(0)
+                await others_run()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert most == 3
         assert (turnstile.inside, turnstile.waiting) == (0, 0)

@@ -28,6 +28,7 @@ from sterna.engines.kubernetes.apiserver.port import (
 )
 from sterna.model.errors import InvalidRequest
 from tests.engines.kubernetes.client.doors import QUICK, found, peer, peer_client, replies, run, status
+from tests.waiting import others_run
 
 TOO_MANY = status(429, "TooManyRequests", retry_after=1)
 ERROR = status(500, "InternalError", "etcdserver: request timed out")
@@ -144,7 +145,7 @@ def test_r3_nobody_there_is_safe_to_try_again_even_for_a_write():
 
 def test_r3_a_server_that_does_not_answer_is_given_up():
     async def reply(request, received):
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return found("a")
 
     async def scene() -> None:
@@ -291,10 +292,10 @@ def test_binds_overtake_reports_on_the_wire_and_the_lease_overtakes_all():
             await first.wait()
             report = client.patch(PODS, "r", {}, namespace="n", subresource="status", shape=Pod, urgency=Urgency.REPORT)
             group.create_task(report)
-            await asyncio.sleep(0)
+            await others_run()
             for number in range(3):
                 group.create_task(client.bind(f"p{number}", namespace="n", node="x"))
-            await asyncio.sleep(0)
+            await others_run()
             await client.get(LEASES, "l", namespace="n", shape=LeaseObject, urgency=Urgency.LEASE)
             assert order == ["GET a", "GET l"]
             go_on.set()

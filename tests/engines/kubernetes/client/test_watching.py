@@ -128,7 +128,7 @@ def streaming(*pieces: bytes, cut: bool = False, hang: bool = False):
         if cut:
             request.transport.close()
         if hang:
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         return response
 
     return reply

@@ -6,7 +6,6 @@ import re
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from sterna.engines.local.launch.warden.client import WardenClient, connect_or_start
 from sterna.engines.local.launch.warden.values import Launch, ProcessState
 from sterna.engines.local.launch.warden.workers.leftovers import mark_of, processes
+from tests.waiting import until, until_async
 
 PATIENCE_S = 30.0  # of every wait; a condition that comes true at once costs nothing
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -95,30 +95,22 @@ def is_running(pid: int) -> bool:
 
 
 async def eventually(holds: Callable[[], Any], what: str) -> Any:
-    until_s = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
-        assert time.monotonic() < until_s, what
-        await asyncio.sleep(0.01)
-    return found
+    return await until_async(holds, what, patience_s=PATIENCE_S)
 
 
 def eventually_now(holds: Callable[[], Any], what: str) -> Any:
-    until_s = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
-        assert time.monotonic() < until_s, what
-        time.sleep(0.01)
-    return found
+    return until(holds, what, patience_s=PATIENCE_S)
 
 
 async def ended(client: WardenClient, name: str) -> ProcessState:
     """The state of a process once it has ended, by asking: what is pushed is another test's subject."""
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
+
+    async def over() -> ProcessState | None:
         state = next(state for state in (await client.list_all()).processes if state.id == name)
-        if not state.alive:
-            return state
-        assert time.monotonic() < until_s, f"{name} does not end"
-        await asyncio.sleep(0.01)
+        return None if state.alive else state
+
+    state: ProcessState = await until_async(over, f"{name} ends", patience_s=PATIENCE_S)
+    return state
 
 
 async def written(path: Path, pattern: str = r"\S") -> str:

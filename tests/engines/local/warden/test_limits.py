@@ -17,7 +17,7 @@ from sterna.engines.local.launch.warden.workers.hierarchies import GroupPlace, M
 from tests.engines.local.warden.keeping import ENV, Keeping, ended, eventually, eventually_now, token_of, written
 from tests.needs import absent, needs_program
 
-EAT = "import time; eaten = b'x' * ({mib} << 20); print('fed', flush=True); time.sleep(600)"
+EAT = "import signal; eaten = b'x' * ({mib} << 20); print('fed', flush=True); signal.pause()"
 
 
 def enforced(keeping: Keeping) -> Limits:

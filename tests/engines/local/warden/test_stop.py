@@ -1,6 +1,5 @@
 """Ending a process: TERM, grace, KILL, and nothing of it left, whoever is still there to watch."""
 
-import asyncio
 import os
 import signal
 
@@ -19,8 +18,9 @@ from tests.engines.local.warden.keeping import (
     quoted,
     written,
 )
+from tests.waiting import stays_async
 
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
 
 # Each tells its pid, and hides from its parent in one more way than the one before.
 IN_THE_GROUP = "sleep 600 & echo $! >> {pids};"
@@ -232,7 +232,7 @@ class TestHooks:
             await client.stop("a", grace_s=600, pre_stop=hook)
             assert (await client.stop("a", grace_s=600, pre_stop=hook)).phase is Phase.STOPPING
             client.close()
-            await asyncio.sleep(0.05)
+            await stays_async(lambda: keeping.log("a").read_text() == "up\n", "it is not told", for_s=0.05)
             go.touch()
             state = await ended(await keeping.client(), "a")
             assert exit_of(state).code == 0

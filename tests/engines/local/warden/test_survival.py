@@ -28,6 +28,7 @@ from tests.engines.local.warden.keeping import (
     token_of,
     written,
 )
+from tests.waiting import stays_async
 
 SOURCE = str(Path(sterna.__file__).parents[1])
 
@@ -42,7 +43,7 @@ async def main():
     for fields in json.loads(sys.argv[2]):
         await client.start(Launch(**fields))
     print((await client.list_all()).pid, flush=True)
-    await asyncio.sleep(600)
+    await asyncio.Event().wait()
 
 asyncio.run(main())
 """
@@ -164,11 +165,9 @@ class TestLeaving:
             pid = (await client.list_all()).pid
             await client.start(keeping.launch("a", "true"))
             await ended(client, "a")
-            await asyncio.sleep(0.5)
-            assert is_running(pid)  # somebody is connected
+            await stays_async(lambda: is_running(pid), "it runs, since a client is connected", for_s=0.5)
             client.close()
-            await asyncio.sleep(0.5)
-            assert is_running(pid)  # it knows an end that nobody has taken note of
+            await stays_async(lambda: is_running(pid), "it runs, since it knows an end that is not noted", for_s=0.5)
             again = await keeping.client()
             await again.forget("a")
             again.close()
