@@ -9,16 +9,19 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from sterna.protocol import STERNA_VARIABLES, Status, read_status, worker_environment
+from tests.training.forked import Forked
+from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 TRAINERS = REPOSITORY / "tests" / "e2e" / "kubernetes"
+CALLED = [sys.executable, "-u"]
+FORKED = TRAINERS / "torch_trainer.py"  # takes seconds to import what it needs
 Found = TypeVar("Found")
 PATIENCE_S = 400.0  # nothing here takes a twentieth of it on an idle machine; importing torch does on a busy one
 
@@ -26,7 +29,7 @@ PATIENCE_S = 400.0  # nothing here takes a twentieth of it on an idle machine; i
 @dataclass
 class Pod:
     mailbox: Path  # an emptyDir: its own, and gone with it
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     environment: Mapping[str, str]
 
     def terminate(self) -> None:
@@ -98,10 +101,7 @@ class Pods:
     def _run(self, command: Sequence[str], room: Path, environment: Mapping[str, str]) -> Pod:
         kept = {name: value for name, value in os.environ.items() if name not in STERNA_VARIABLES}
         paths = {"PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)]), "OMP_NUM_THREADS": "1"}
-        with (room / "log").open("ab") as log:
-            process = subprocess.Popen(
-                command, env={**kept, **paths, **environment}, stdout=log, stderr=log, cwd=REPOSITORY
-            )
+        process = _process(command, {**kept, **paths, **environment}, room / "log")
         self.started.append(Pod(room / "mailbox", process, environment))
         return self.started[-1]
 
@@ -128,16 +128,26 @@ class Pods:
             pod.process.wait(60)
 
 
+def _process(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes] | Forked:
+    if list(command[:3]) == [*CALLED, str(FORKED)]:
+        return Forked(FORKED, command[3:], environment=environment, log=log, cwd=REPOSITORY)
+    with log.open("ab") as said:
+        return subprocess.Popen(command, env=environment, stdout=said, stderr=said, cwd=REPOSITORY)
+
+
 def trainer(name: str, *arguments: object) -> list[str]:
-    return [sys.executable, "-u", str(TRAINERS / f"{name}_trainer.py"), *(str(argument) for argument in arguments)]
+    return [*CALLED, str(TRAINERS / f"{name}_trainer.py"), *(str(argument) for argument in arguments)]
 
 
 def waited_for(look: Callable[[], Found | None], about: Callable[[], str] = lambda: "") -> Found:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while (found := look()) is None:
-        assert time.monotonic() < deadline_s, f"waited in vain\n{about()}"
-        time.sleep(0.02)
-    return found
+    found: list[Found] = []
+
+    def looked() -> bool:
+        found.extend(seen for seen in [look()] if seen is not None)  # an exit code of 0 is an answer
+        return bool(found)
+
+    until(looked, patience_s=PATIENCE_S, every_s=0.02, story=about)
+    return found[0]
 
 
 def free_port() -> int:

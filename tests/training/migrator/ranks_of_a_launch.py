@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import torch.distributed
 
 from sterna.training.errors import TrainingError
 from sterna.training.migrator.shim import Migrator
+from tests.waiting import paced
 
 
 def main(directory: str, *launches: str) -> None:
@@ -48,7 +48,7 @@ def main(directory: str, *launches: str) -> None:
 def run(directory: Path, number: int, rank: int, plan: dict[str, Any]) -> dict[str, Any]:
     if plan.get("dies") == rank:
         os._exit(1)
-    time.sleep(plan["skew_s"][rank])
+    paced(plan["skew_s"][rank])
     store = f"file://{directory}/store-{number}"
     if not plan.get("alone"):
         torch.distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=plan["ranks"])
@@ -66,7 +66,7 @@ def run(directory: Path, number: int, rank: int, plan: dict[str, Any]) -> dict[s
             **({"RANK": str(rank), "WORLD_SIZE": str(plan["ranks"])} if plan.get("alone") else {}),
         }
     )
-    time.sleep(plan["skew_s"][-1 - rank])  # the last to come is not the last to load
+    paced(plan["skew_s"][-1 - rank])  # the last to come is not the last to load
     try:
         resumed = begin(plan["api"], migrator, rank, model, optimizer, metrics)
     except TrainingError as error:

@@ -19,6 +19,7 @@ from tests.needs import needs
 from tests.training.migrator.toy_trainer import Program
 from tests.training.migrator.workshop import (
     PATIENCE_S,
+    SAID,
     Stub,
     environment,
     events,
@@ -48,7 +49,8 @@ def test_voda_43_the_hook_has_a_trainer_save_and_the_next_one_goes_on_from_there
         assert re.fullmatch(f"{STAMP} finish ckpts!", lines[-1])
         assert (tmp_path / "signal").read_text() == "resume"
         trainer.terminate()
-        said, _ = trainer.communicate(timeout=PATIENCE_S)
+        trainer.wait(timeout=PATIENCE_S)
+    said = (tmp_path / SAID).read_text()
     assert re.search(f"{STAMP} save migrate ckpt\n{STAMP} saved ckpt!", said)
     (kept,) = json.loads((tmp_path / "migration.pth.json").read_text())["generations"]
     assert kept["untorn"]
@@ -120,9 +122,7 @@ def test_voda_43_the_hook_notices_when_the_trainer_dies_while_it_waits(tmp_path)
     with toy_trainer(tmp_path, "--api", "step", "--steps", "100000", "--pause", str(pause)) as trainer:
         until(lambda: events(tmp_path, "step"), "the trainer trains")
         pause.touch()
-        steps = -1
-        while steps != (steps := len(events(tmp_path, "step"))):
-            time.sleep(0.1)
+        until(lambda: events(tmp_path, "paused"), "it stands still")
         hook = subprocess.Popen(
             [sys.executable, "-m", "sterna.training.migrator.prestop", "--deadline-s", "600"],
             env=process_environment(tmp_path),

@@ -2,11 +2,9 @@
 
 import json
 import os
-import subprocess
-import sys
 
 from tests.needs import needs, seeds
-from tests.training.migrator.workshop import HERE, PATIENCE_S, process_environment
+from tests.training.migrator.workshop import PATIENCE_S, said_by
 
 needs("torch")
 
@@ -15,16 +13,9 @@ SEED = int(os.environ.get("STERNA_SEED", "20260"))
 
 def test_voda_42_killed_at_any_moment_of_a_save_the_last_one_that_was_told_is_found(tmp_path):
     rounds = len(seeds(25))
-    done = subprocess.run(
-        [sys.executable, str(HERE / "kill_while_saving.py"), str(tmp_path), str(SEED), str(rounds)],
-        env=process_environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S + 5 * rounds,
-        check=False,
-    )
-    assert done.returncode == 0, f"seed {SEED}: {done.stderr}"
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    arguments = (str(tmp_path), str(SEED), str(rounds))
+    lines = said_by(tmp_path, "kill_while_saving.py", *arguments, patience_s=PATIENCE_S + 5 * rounds).splitlines()
+    said = [json.loads(line) for line in lines if line.startswith("{")]
     assert len(said) == rounds
     before = 0
     for number, one in enumerate(said):

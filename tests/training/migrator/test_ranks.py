@@ -3,8 +3,6 @@
 import json
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pytest
 
 from sterna.training.migrator.session import identity
 from tests.needs import needs, seeds
-from tests.training.migrator.workshop import HERE, PATIENCE_S, process_environment
+from tests.training.migrator.workshop import PATIENCE_S, said_by
 
 needs("torch")
 
@@ -21,16 +19,9 @@ SEED = int(os.environ.get("STERNA_SEED", "20260"))
 
 def run(directory: Path, *launches: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """What every rank of every launch said."""
-    done = subprocess.run(
-        [sys.executable, str(HERE / "ranks_of_a_launch.py"), str(directory), *map(json.dumps, launches)],
-        env=process_environment(directory),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S * len(launches),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    arguments = [str(directory), *map(json.dumps, launches)]
+    said = said_by(directory, "ranks_of_a_launch.py", *arguments, patience_s=PATIENCE_S * len(launches))
+    return [json.loads(line) for line in said.splitlines() if line.startswith(("[{", "[null"))]
 
 
 @pytest.mark.parametrize("api", ["a", "b"])

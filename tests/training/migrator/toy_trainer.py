@@ -10,11 +10,14 @@ between two steps. What it computes depends on nothing but the step, so that run
 import argparse
 import hashlib
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
+
+from tests.waiting import paced
 
 
 def main() -> None:
@@ -31,13 +34,14 @@ def main() -> None:
         step_done = join(given, program)
         note(log, "resumed", step=program.metrics["step"])
         while program.metrics["step"] < given.steps:
-            while given.pause is not None and given.pause.exists():
-                time.sleep(0.01)
+            if given.pause is not None and given.pause.exists():
+                note(log, "paused", step=program.metrics["step"])
+                signal.pause()  # whoever pauses it kills it
             program.train_a_step()
             note(log, "step", step=program.metrics["step"])
             step_done()
             if given.step_s:
-                time.sleep(given.step_s)
+                paced(given.step_s)
         note(log, "ended", step=program.metrics["step"], digest=program.digest(), best=program.metrics["best"])
 
 

@@ -4,16 +4,18 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sterna.training.migrator.shim import Migrator
+from tests import waiting
+from tests.training.forked import Forked
 
 HERE = Path(__file__).parent
 SOURCES = HERE.parents[2] / "src"
+SAID = "said"  # what scripts say, in their directory
 PATIENCE_S = 120.0  # the machine may be busy with everything else
 
 
@@ -64,34 +66,41 @@ def quieten() -> None:
 
 def until(condition: Callable[[], Any], what: str, *, patience_s: float = PATIENCE_S) -> Any:
     """The first true answer of `condition`."""
-    deadline_s = time.monotonic() + patience_s
-    while not (answer := condition()):
-        assert time.monotonic() < deadline_s, f"waited {patience_s:g} s in vain: {what}"
-        time.sleep(0.01)
-    return answer
+    return waiting.until(condition, what, patience_s=patience_s)
 
 
 def process_environment(directory: Path, **more: str) -> dict[str, str]:
-    path = os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(SOURCES), str(SOURCES.parent), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, **environment(directory), "PYTHONPATH": path, **more}
 
 
 @contextmanager
-def toy_trainer(directory: Path, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """The toy trainer on `directory`; it is killed at the end of the block if it still runs."""
-    command = [sys.executable, str(HERE / "toy_trainer.py"), "--log", str(directory / "steps.jsonl"), *arguments]
-    process = subprocess.Popen(
-        command,
-        env=process_environment(directory, **variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def toy_trainer(directory: Path, *arguments: str, **variables: str) -> Iterator[Forked]:
+    """The toy trainer on `directory`; it is killed at the end of the block if it still runs. It talks to SAID."""
+    process = forked(directory, "toy_trainer.py", "--log", str(directory / "steps.jsonl"), *arguments, **variables)
     try:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=PATIENCE_S)
+        process.wait(timeout=PATIENCE_S)
+
+
+def forked(directory: Path, script: str, *arguments: str, **variables: str) -> Forked:
+    """A script of this folder on `directory`, in a process that has torch already."""
+    environment = process_environment(directory, **variables)
+    return Forked(HERE / script, arguments, environment=environment, log=directory / SAID, cwd=directory)
+
+
+def said_by(directory: Path, script: str, *arguments: str, patience_s: float) -> str:
+    """What such a script says until it ends well."""
+    process = forked(directory, script, *arguments)
+    try:
+        code = process.wait(timeout=patience_s)
+    finally:
+        process.kill()
+    said = (directory / SAID).read_text()
+    assert code == 0, said
+    return said
 
 
 def events(directory: Path, event: str | None = None) -> list[dict[str, Any]]:

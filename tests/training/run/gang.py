@@ -1,10 +1,9 @@
 """The engine's side, for tests: starts real processes with real mailboxes, gives orders, waits for what they say.
 
-Processes are forked from a server that has already imported what they need, so that a test with forty of them does not
-import torch forty times. What a program prints goes to a file beside its mailbox and into the message of a failure.
+Processes are forked from a server that has already imported what they need. What a program prints goes to a file beside
+its mailbox and into the message of a failure.
 """
 
-import multiprocessing
 import os
 import signal
 import sys
@@ -27,11 +26,11 @@ from sterna.protocol import (
     worker_environment,
     write_orders,
 )
+from tests import waiting
+from tests.training.forked import FORKING
+from tests.waiting import paced
 
 PATIENCE_S = 120.0  # nothing here takes a tenth of it on an idle machine
-
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["numpy", "tests.training.run.warm", "tests.training.run.programs"])
 
 Program = Callable[..., Any]
 
@@ -94,7 +93,7 @@ class Gang:
 
     def _process(self, rank: int, delay_s: float, program: Program, arguments: Sequence[Any]) -> ForkServerProcess:
         settings = (self.mailboxes[rank], dict(self.environments[rank]), delay_s, program, tuple(arguments))
-        process = _context.Process(target=_run, args=settings)
+        process = FORKING.Process(target=_run, args=settings)
         process.start()
         return process
 
@@ -111,16 +110,21 @@ class Gang:
     def until(self, condition: Callable[[Status], bool], *, ranks: Sequence[int] | None = None) -> list[Status]:
         """Wait until `condition` holds for the status of every rank (or of `ranks`)."""
         wanted = list(ranks if ranks is not None else range(len(self.mailboxes)))
-        deadline, ended = time.monotonic() + PATIENCE_S, False
-        while True:
-            statuses = [read_status(self.mailboxes[rank]) for rank in wanted]
-            if all(status is not None and condition(status) for status in statuses):
-                return [status for status in statuses if status is not None]
-            if ended or time.monotonic() > deadline:
-                self.kill()
-                raise AssertionError(f"{'ended' if ended else 'waited'}: {statuses}\n{self.output()}")
-            ended = not any(self.processes[rank].is_alive() for rank in wanted)  # one more look at what they said last
-            time.sleep(0.005)
+        found: list[Status] = []
+
+        def looked() -> bool:
+            ended = not any(self.processes[rank].is_alive() for rank in wanted)  # before what they said last is read
+            found[:] = [status for rank in wanted if (status := read_status(self.mailboxes[rank])) is not None]
+            holds = len(found) == len(wanted) and all(map(condition, found))
+            assert holds or not ended, f"ended: {found}\n{self.output()}"
+            return holds
+
+        try:
+            waiting.until(looked, patience_s=PATIENCE_S, every_s=0.005, story=lambda: f"{found}\n{self.output()}")
+        except AssertionError:
+            self.kill()
+            raise
+        return found
 
     def until_phase(self, phase: Phase) -> list[Status]:
         return self.until(lambda status: status.phase is phase)
@@ -168,7 +172,7 @@ def _run(
         for name in (*STERNA_VARIABLES, "RANK", "WORLD_SIZE", "LOCAL_RANK"):
             os.environ.pop(name, None)
         os.environ.update(environment)
-        time.sleep(delay_s)
+        paced(delay_s)
         try:
             result = program(*arguments)
         except BaseException:
