@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +15,13 @@ from typing import Any, TypeVar
 from sterna.interfaces.api.engine_home import read_endpoint, read_token
 from sterna.protocol.tokens import job_token
 from tests.attack.http_corpus import SOON_S, Victim
+from tests.waiting import until
 
 T = TypeVar("T")
 
 SECRET = "the-secret-of-these-attacks"
 STERNA = Path(sys.executable).with_name("sterna")
-QUICK = "head_s=3,body_s=3,idle_s=3,answer_s=3"  # deadlines that a test can wait for
+QUICK = "head_s=1.5,body_s=1.5,idle_s=1.5,answer_s=1.5"  # deadlines that a test can wait for
 
 
 def asked(port: int, method: str, path: str, token: str | None, body: bytes | None = None) -> int:
@@ -89,11 +89,12 @@ def _line(popen, log: Path, phrase: str) -> dict[str, Any]:
 
 
 def _awaited(popen, log: Path, what: Callable[[], T | None]) -> T:
-    until_s = time.monotonic() + SOON_S
-    while not (found := what()):
+    def looked() -> T | None:
         assert popen.poll() is None, log.read_text()
-        assert time.monotonic() < until_s, log.read_text()
-        time.sleep(0.05)
+        return what()
+
+    found = until(looked, "the process says where it listens", patience_s=SOON_S, every_s=0.05, story=log.read_text)
+    assert found is not None
     return found
 
 

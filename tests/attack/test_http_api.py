@@ -1,15 +1,16 @@
 """The API of `sterna up` under attack."""
 
 import resource
+import select
 import socket
 import threading
-import time
 
 import pytest
 
 from tests.attack.http_attacks import CROWD, GROWN_MIB_MAX, HttpAttacks
 from tests.attack.http_corpus import MIB, Victim, crowd, send_all
 from tests.attack.http_victims import QUICK, engine
+from tests.waiting import until
 
 FILES = 1024  # what a shell gives to a process
 LOG_BYTES_MAX = 64 * 1024
@@ -56,10 +57,8 @@ class TestApi(HttpAttacks):
             line = api.connect()
             send_all(line, api.head + b"Content-Length: 2\r\nConnection: close\r\n\r\n{}")
             log = tmp_path / "log"
-            until_s = time.monotonic() + 60
-            while b"no file" not in log.read_bytes() and time.monotonic() < until_s:
-                time.sleep(0.05)
-            time.sleep(2.0)  # it tries again, in vain, and does not say so again
+            until(lambda: b"no file" in log.read_bytes(), "it says so")
+            assert not select.select([line], [], [], 2.0)[0], "it tries again, in vain, and does not say so again"
             _set_files_max(api.popen.pid, FILES)
             assert line.recv(1 << 16).startswith(b"HTTP/1.1 4")
             line.close()
