@@ -8,6 +8,9 @@ CLUSTER := $(VENV)/.cluster
 OUT     := out
 TRACES  ?= $(or $(STERNA_TRACES),../shared/traces)
 RECENT  := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+# `$(TIMED) "what it does" command...` says what it does, and at its end how long it took
+TIMED   := timed() { what=$$1; began=$$(date +%s); shift; echo "set-up: $$what"; "$$@" || return; \
+	echo "set-up: $$what: done after $$(($$(date +%s) - began)) s"; }; timed
 PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p $(RECENT) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 
@@ -23,17 +26,16 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) $(RECENT) 2>/dev/null || { echo "Python 3.11 or newer is needed and '$(PYTHON)' is not." \
 		"Try: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo "set-up: installing python3-venv"; apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null; \
+		$(TIMED) "installing python3-venv" sh -c 'apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null'; \
 	else echo "Python's venv module is missing. As root: apt-get install python3-venv"; exit 1; fi
-	@[ -x $(BIN)/python ] || { echo "set-up: creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
-	@echo "set-up: installing sterna and its tools (a minute the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,kubernetes]'
+	@[ -x $(BIN)/python ] || { $(TIMED) "creating $(VENV) with $$($(PYTHON) --version)" $(PYTHON) -m venv $(VENV); }
+	@$(TIMED) "installing sterna and its tools, about a minute" \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,kubernetes]'
 	@touch $@
-	@echo "set-up: done"
 
 $(TRAINS): $(STAMP)
-	@echo "set-up: installing PyTorch and TensorFlow, which the tests and two of the examples train with"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[torch,tensorflow]'
+	@$(TIMED) "installing PyTorch and TensorFlow, which tests and examples train with, about two minutes" \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[torch,tensorflow]'
 	@touch $@
 
 # 3: something is missing that this user may not install; tests that need it are skipped, and it is looked for again

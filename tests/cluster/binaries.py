@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+REMIND_S = 30.0  # a step that takes minutes says so
 SCRIPT = Path(__file__).with_name("build-kubernetes")
 
 
@@ -114,18 +115,21 @@ def _build(home: Path, lock: int) -> None:
 
 
 def _show_progress(script: subprocess.Popen[bytes], log: Path) -> None:
-    """One line that grows on a terminal; elsewhere a line for each step."""
-    began_s, shown = time.monotonic(), ""
+    """One line that grows on a terminal; elsewhere a line for each step, and one every half minute of a long one."""
+    began_s = shown_s = time.monotonic()
+    shown = ""
     terminal = sys.stderr.isatty()
     while script.poll() is None:
         steps = [line[6:] for line in log.read_text(errors="replace").splitlines() if line.startswith("step: ")]
         step = steps[-1] if steps else "starting"
-        if terminal or step != shown:
-            line = f"set-up: building Kubernetes, once, about six minutes: {step} ({time.monotonic() - began_s:.0f} s)"
+        now_s = time.monotonic()
+        if terminal or step != shown or now_s >= shown_s + REMIND_S:
+            line = f"set-up: building Kubernetes, once, about six minutes: {step} ({now_s - began_s:.0f} s)"
             sys.stderr.write(f"\r{line:<100}" if terminal else f"{line}\n")
             sys.stderr.flush()
-        shown = step
-        time.sleep(1)
+            shown, shown_s = step, now_s
+        with suppress(subprocess.TimeoutExpired):
+            script.wait(1)
     if terminal:
         sys.stderr.write("\n")
 

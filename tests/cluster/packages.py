@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +44,9 @@ def main() -> int:
     missing = missing_packages(_there)
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         print(f"set-up: installing {', '.join(missing)}", flush=True)  # noqa: T201
+        began_s = time.monotonic()
         _install(missing)
+        print(f"set-up: installed after {time.monotonic() - began_s:.0f} s", flush=True)  # noqa: T201
         missing = missing_packages(_there)
     trouble = ""
     if missing:
