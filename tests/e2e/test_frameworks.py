@@ -13,20 +13,23 @@ import pytest
 import yaml
 
 from sterna.model.errors import Conflict, NotFound
-from tests.e2e.up import PATIENCE_S, ROOT, Up, running
+from tests.e2e.up import HURRIED, PATIENCE_S, ROOT, Up, running
 from tests.needs import needs
 
 EXAMPLES = ROOT / "examples"
+CALLED = {"python": [sys.executable], "torchrun": [sys.executable, "-m", "torch.distributed.run"]}
 
 
-def example(name: str, *, args: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """A manifest of ours, with this interpreter and, if said, other arguments for its program."""
+def example(name: str, *, args: tuple[str, ...], hurry: Path) -> dict[str, Any]:
+    """A manifest of ours, with this interpreter and other arguments for its program. A `--pace` among them holds until
+    the file `hurry` is there.
+    """
     document: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text())
     for replicas in next(value for key, value in document["spec"].items() if key.endswith("ReplicaSpecs")).values():
         (container,) = replicas["template"]["spec"]["containers"]
         program, script = container["command"][:2]
-        called = [sys.executable] if program == "python" else [sys.executable, "-m", "torch.distributed.run"]
-        container["command"] = [*called, str(ROOT / script), *(container["command"][2:] if args is None else args)]
+        if program in CALLED:  # and not what only holds a place
+            container["command"] = [*CALLED[program], str(HURRIED), str(hurry), str(ROOT / script), *args]
         container.setdefault("env", []).append({"name": "PYTHONPATH", "value": str(ROOT / "src")})
     return document
 
@@ -36,9 +39,9 @@ def submit(engine: Up, document: dict[str, Any], where: Path) -> str:
     return str(document["metadata"]["name"])
 
 
-def only_worker(name: str, *args: str) -> dict[str, Any]:
+def only_worker(name: str, *args: str, hurry: Path) -> dict[str, Any]:
     """The PyTorch example as a job of one process."""
-    document = example("pytorch.yaml", args=args)
+    document = example("pytorch.yaml", args=args, hurry=hurry)
     document["metadata"] = {"name": name}
     del document["spec"]["pytorchReplicaSpecs"]["Worker"]
     return document
@@ -57,11 +60,13 @@ def test_voda_46_three_moves_change_no_bit_of_the_result(tmp_path):
         check=True,
     )
     with running(tmp_path / "home", "--nodes", "2", "--gpus-per-node", "1", "--rate-limit", "0.2s") as engine:
-        name = submit(engine, only_worker("exact", *args), tmp_path)
+        hurry = tmp_path / "hurry"
+        name = submit(engine, only_worker("exact", *args, hurry=hurry), tmp_path)
         for move, target in enumerate(("node-2", "node-1", "node-2"), start=1):
-            trains_past(engine, name, 10 * move)
+            trains_past(engine, name, 4 * move)
             moves(engine, name, target)
             engine.until(partial(all_moved, engine, name, move), f"move {move} has succeeded")
+        hurry.touch()
         (job,) = engine.finished(name)
         assert (job["phase"], job["migrations"], job["stepsLost"], job["restarts"]) == ("Succeeded", 3, 0, 0)
         assert hashes(engine.log_of(name)) == hashes(alone.stdout)
@@ -95,7 +100,9 @@ def hashes(log: str) -> list[str]:
 def test_torchrun_members_come_and_go_and_the_state_carries_over(tmp_path):
     needs("torch")
     with running(tmp_path / "home", "--nodes", "1", "--gpus-per-node", "3", "--rate-limit", "0.5s") as engine:
-        document = example("torchrun.yaml", args=("--epochs", "6", "--samples", "1024", "--pace", "0.5"))
+        hurry = tmp_path / "hurry"
+        args = ("--epochs", "6", "--samples", "1024", "--pace", "0.5")
+        document = example("torchrun.yaml", args=args, hurry=hurry)
         name = submit(engine, document, tmp_path)
         engine.until(lambda: step_of(engine, name) > 5, "it trains")
         first = lives(engine, name)
@@ -109,6 +116,7 @@ def test_torchrun_members_come_and_go_and_the_state_carries_over(tmp_path):
         engine.insist(lambda: engine.client.scale(name, minimum=1, maximum=3))
         engine.until(lambda: len(lives(engine, name)) == 3, "a member has come")
         assert stayed < lives(engine, name)
+        hurry.touch()
         (job,) = engine.finished(name, patience_s=300)
         assert (job["phase"], job["step"], job["restarts"]) == ("Succeeded", 96, 0)
         assert "trained for 6 epochs" in engine.log_of(name)
@@ -129,7 +137,8 @@ def test_dragon_42_workers_of_a_parameter_server_job_are_killed_and_moved_five_t
     needs("tensorflow")
     args = ("--steps", "600", "--pace", "0.15", "--samples", "1024")
     with running(tmp_path / "home", "--nodes", "2", "--gpus-per-node", "2", "--rate-limit", "0.5s") as engine:
-        name = submit(engine, example("tensorflow.yaml", args=args), tmp_path)
+        hurry = tmp_path / "hurry"
+        name = submit(engine, example("tensorflow.yaml", args=args, hurry=hurry), tmp_path)
         engine.until(lambda: steps_seen(engine, name)[-1:] > [20], "it trains", patience_s=240)
         first_servers = servers(engine, name)
         for round_ in range(5):
@@ -142,6 +151,7 @@ def test_dragon_42_workers_of_a_parameter_server_job_are_killed_and_moved_five_t
             engine.until(partial(has_gone, engine, name, worker["pid"]), "the old process has gone")
             reached = steps_seen(engine, name)[-1]
             engine.until(partial(steps_past, engine, name, reached + 10), "training goes on")
+        hurry.touch()
         (job,) = engine.finished(name, patience_s=300)
         seen = steps_seen(engine, name)
         assert job["phase"] == "Succeeded", job["message"]

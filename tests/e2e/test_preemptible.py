@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from sterna.wire.manifests import read_manifests
 from tests.e2e.test_frameworks import EXAMPLES, example, has_gone, members, moves, servers, submit
 from tests.e2e.up import ROOT, Up, running
 from tests.needs import needs
+from tests.waiting import until
 
 HERE = EXAMPLES / "tensorflow-preemptible"
 FOR_A_BUSY_MACHINE_S = 400.0  # TensorFlow takes five seconds of a core to import, in each of five processes
@@ -36,19 +36,21 @@ def test_dragon_42_workers_beside_two_servers_are_killed_and_moved_five_times(tm
         alone = stack.enter_context(started(tmp_path / "alone.log", *args[:2]))
         home = tmp_path / "home"
         engine = stack.enter_context(running(home, "--nodes", "2", "--gpus-per-node", "2", "--rate-limit", "0.5s"))
-        name = submit(engine, example("tensorflow-preemptible/job.yaml", args=args), tmp_path)
-        until = partial(engine.until, patience_s=FOR_A_BUSY_MACHINE_S)
-        until(lambda: steps_seen(engine, name)[-1:] > [10], "it trains")
+        hurry = tmp_path / "hurry"
+        name = submit(engine, example("tensorflow-preemptible/job.yaml", args=args, hurry=hurry), tmp_path)
+        sees = partial(engine.until, patience_s=FOR_A_BUSY_MACHINE_S)
+        sees(lambda: steps_seen(engine, name)[-1:] > [10], "it trains")
         first_servers = servers(engine, name)
         for round_ in range(5):
-            until(lambda: len(workers(engine, name)) == 2, "both workers are there")
+            sees(lambda: len(workers(engine, name)) == 2, "both workers are there")
             (worker,) = [one for one in workers(engine, name) if one["ordinal"] == round_ % 2]
             if round_ % 2:
                 os.kill(worker["pid"], signal.SIGKILL)
             else:
                 moves(engine, name, "node-1" if worker["node"] == "node-2" else "node-2", worker=worker["ordinal"])
-            until(partial(has_gone, engine, name, worker["pid"]), "the old process has gone")
-            until(partial(trains_past, engine, name, steps_seen(engine, name)[-1]), "training goes on")
+            sees(partial(has_gone, engine, name, worker["pid"]), "the old process has gone")
+            sees(partial(trains_past, engine, name, steps_seen(engine, name)[-1]), "training goes on")
+        hurry.touch()
         (job,) = engine.finished(name, patience_s=FOR_A_BUSY_MACHINE_S)
         seen, log = steps_seen(engine, name), engine.log_of(name)
         assert (job["phase"], job["migrations"]) == ("Succeeded", 3), job["message"]
@@ -116,10 +118,7 @@ def started(log: Path, *args: str, **environment: str) -> Iterator[subprocess.Po
 
 
 def wait(holds: Callable[[], bool], what: str, log: Path) -> None:
-    until_s = time.monotonic() + FOR_A_BUSY_MACHINE_S
-    while not holds():
-        assert time.monotonic() < until_s, f"never: {what}\n{log.read_text()[-2000:]}"
-        time.sleep(0.1)
+    until(holds, what, patience_s=FOR_A_BUSY_MACHINE_S, every_s=0.1, story=lambda: log.read_text()[-2000:])
 
 
 def address() -> str:

@@ -23,6 +23,7 @@ def test_mistakes_are_told_clearly_and_disturb_nobody_else(tmp_path):
         a_job_larger_than_the_machine(engine)
         a_worker_that_ignores_the_signal(engine)
         a_second_engine_in_the_same_home(engine)
+        (tmp_path / "hurry").touch()
         (steady,) = engine.finished("steady")
         assert (steady["phase"], steady["restarts"], steady["resizes"]) == ("Succeeded", 0, 0)
         assert steps_of(tmp_path / "steady") == list(range(250))
@@ -63,7 +64,7 @@ def a_worker_that_ignores_the_signal(engine: Up) -> None:
     assert [process for process in engine.processes() if _DEAF in process.cmdline()] == []
 
 
-_DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+_DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
 
 
 def a_second_engine_in_the_same_home(engine: Up) -> None:
@@ -79,15 +80,16 @@ def test_the_launcher_of_a_discovery_job_follows_the_workers_that_are_ready(tmp_
     with running(tmp_path / "home", *_OPTIONS) as engine:
         from tests.e2e.test_frameworks import example, submit
 
-        document = example(
-            "mpi.yaml", args=("--host-discovery-script", "/etc/mpi/discover_hosts.sh", "--pace", "1", "--epochs", "3")
-        )
+        hurry = tmp_path / "hurry"
+        args = ("--host-discovery-script", "/etc/mpi/discover_hosts.sh", "--pace", "1", "--epochs", "3")
+        document = example("mpi.yaml", args=args, hurry=hurry)
         name = submit(engine, document, tmp_path)
         engine.until(lambda: "processes 3" in engine.log_of(name), "it trains with three")
         engine.client.scale(name, minimum=1, maximum=1)
         engine.until(lambda: "processes 1" in engine.log_of(name).partition("processes 3")[2], "it trains with one")
         engine.client.scale(name, minimum=1, maximum=2)
         engine.until(lambda: "processes 2" in engine.log_of(name).partition("processes 3")[2], "it trains with two")
+        hurry.touch()
         (job,) = engine.finished(name)
         assert job["phase"] == "Succeeded", json.dumps(job, indent=1)
         assert len([one for one in job["workerDetails"] if one["role"] == "launcher"]) == 1

@@ -8,9 +8,9 @@ whether two processes ever did the same. The result depends on the number of ste
 
 import os
 import sys
-import time
 
 from sterna import training
+from tests.waiting import paced
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
         for _, _ in run.steps(steps):
             model["value"] = (model["value"] * 6364136223846793005 + 1442695040888963407) % 2**64
             lines.write(f"{run.incarnation} {run.rank} {os.getpid()} {run.step}\n")
-            time.sleep(step_s / run.world_size)
+            paced(step_s / run.world_size)
             run.report(value=model["value"] % 1000)
     if not run.should_stop():
         if run.rank == 0:

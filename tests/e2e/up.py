@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,9 +13,11 @@ import psutil
 
 from sterna.interfaces.client import Client
 from sterna.model.errors import EngineUnavailable
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 TOY = Path(__file__).with_name("toy_trainer.py")
+HURRIED = Path(__file__).with_name("hurried.py")
 PATIENCE_S = 120.0
 
 T = TypeVar("T")
@@ -60,19 +61,18 @@ class Up:
 
     def insist(self, ask: Callable[[], T]) -> T:
         """The answer, however often the engine is away meanwhile."""
-        until_s = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return ask()
-            except EngineUnavailable:
-                assert time.monotonic() < until_s, self.said()
-                time.sleep(0.05)
+        answers: list[T] = []
+
+        def answered() -> bool:
+            with contextlib.suppress(EngineUnavailable):
+                answers.append(ask())
+            return bool(answers)
+
+        until(answered, "the engine answers", patience_s=PATIENCE_S, every_s=0.05, story=self.said)
+        return answers[0]
 
     def until(self, holds: Callable[[], object], what: str, *, patience_s: float = PATIENCE_S) -> None:
-        until_s = time.monotonic() + patience_s
-        while not self.insist(holds):
-            assert time.monotonic() < until_s, f"never: {what}\n{self.said()}"
-            time.sleep(0.05)
+        until(lambda: self.insist(holds), what, patience_s=patience_s, every_s=0.05, story=self.said)
 
     def job(self, name: str) -> dict[str, Any]:
         return self.insist(lambda: self.client.job(name))
@@ -131,7 +131,7 @@ def manifest(name: str, *command: str, workers: tuple[int, int] = (1, 1), gpus: 
     container = {
         "name": "trainer",
         "command": [*command],
-        "env": [{"name": "PYTHONPATH", "value": str(ROOT / "src")}],
+        "env": [{"name": "PYTHONPATH", "value": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}],
         "resources": {"limits": {"nvidia.com/gpu": gpus}},
     }
     body = {
@@ -148,8 +148,8 @@ def manifest(name: str, *command: str, workers: tuple[int, int] = (1, 1), gpus: 
 
 
 def toy(name: str, trace: Path, *, steps: int, step_s: float, workers: tuple[int, int] = (1, 1), **spec: Any) -> str:
-    """A job that trains the toy model."""
-    command = (sys.executable, str(TOY), str(steps), str(step_s), str(trace / name))
+    """A job that trains the toy model; it keeps its pace until there is a file `hurry` beside its trace."""
+    command = (sys.executable, str(HURRIED), str(trace / "hurry"), str(TOY), str(steps), str(step_s), str(trace / name))
     return manifest(name, *command, workers=workers, **spec)
 
 
