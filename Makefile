@@ -68,7 +68,7 @@ compare: $(STAMP) ## simulate: policies on the traces that come with the package
 
 soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a while
 	STERNA_WORLDS=20000 $(BIN)/pytest -n auto tests/oracle/test_properties.py
-	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/simulation
+	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/planner/test_rest.py tests/simulation
 	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto tests/training tests/engines tests/e2e
 	STERNA_SEEDS=45 $(BIN)/pytest -n auto tests/kubernetes/test_crash_points.py tests/kubernetes/test_trouble.py
 	STERNA_SHORT_JOBS=20000 STERNA_SEEDS=200 $(BIN)/pytest -n auto tests/attack

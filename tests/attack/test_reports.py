@@ -35,10 +35,12 @@ from tests.kubernetes.visiting import SECRET, Visitor
 from tests.monitor.stage import staged
 from tests.monitor.test_process import Process
 from tests.monitor.test_process import started as monitor_started
+from tests.needs import seeds
 
 SLOW = "(?i)(?P<value>x)" + "[ -\U0010ffff]" * 190  # 966 characters; Python takes seconds to compile it
 ENDLESS = r"(?P<value>(a+)+)$"  # takes for ever to be matched
 LOSS = r"loss=(?P<value>[0-9.]+)"
+ATTACKS = len(seeds(12))  # that hypothesis thinks of
 
 
 # -- a real monitor process before a real operator --------------------------------------------------------------------
@@ -249,7 +251,7 @@ def test_s1_whatever_one_job_reports_its_neighbour_is_heard():
         manager, engine = runner.run(begun())
         try:
 
-            @settings(max_examples=25)
+            @settings(max_examples=ATTACKS)
             @given(attack=bodies)
             @example(
                 attack=[{"pod": "job1-worker-0", "value": 7.0}, {"reports": [{"pod": "default/job1", "value": 7.0}]}]
@@ -263,7 +265,7 @@ def test_s1_whatever_one_job_reports_its_neighbour_is_heard():
             attacked()
         finally:
             runner.run(manager.__aexit__(None, None, None))
-    assert len(heard) >= 25
+    assert len(heard) >= ATTACKS
 
 
 # -- patterns ---------------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from sterna.engines.local.launch.warden.client import connect_or_start
 from sterna.model.errors import NotFound
 from tests.engines.local.lab import Lab, config, fresh_home, manifest, processes_of, running, swept
+from tests.waiting import others_run
 
-COUNT = int(os.environ.get("STERNA_SHORT_JOBS") or 2000)
+COUNT = int(os.environ.get("STERNA_SHORT_JOBS") or 800)
 SEED = int(os.environ.get("STERNA_SHORT_JOBS_SEED") or 10)
 CLIENTS = 8
 ROUND = 2000  # jobs that are there at the same time
@@ -53,7 +54,7 @@ def errand(name: str, chance: random.Random) -> Errand:
 
 
 async def deleted_after(engine: Lab, job: Errand) -> None:
-    await asyncio.sleep(job.pause_s)
+    await asyncio.wait({engine.running}, timeout=job.pause_s)
     await engine.scheduler.delete(job.name)
 
 
@@ -63,7 +64,7 @@ async def client(engine: Lab, errands: list[Errand]) -> None:
         for job in errands:
             text = manifest(job.name, job.command, grace_s=1, template="restartPolicy: Never")
             await engine.submit(text)
-            await asyncio.sleep(0)
+            await others_run()
             if not job.phase:
                 deletions.create_task(deleted_after(engine, job))
 

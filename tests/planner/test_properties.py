@@ -15,7 +15,7 @@ from sterna.placement.strategies import placement
 from sterna.planner.decide import Settings, decide
 from sterna.policies.registry import ENTRIES, policy
 
-WORLDS = int(os.environ.get("STERNA_WORLDS", "200"))  # `make soak` asks for 10,000
+WORLDS = int(os.environ.get("STERNA_WORLDS", "80"))  # `make soak` asks for 10,000
 BATCHES = 4
 VARIANTS = [
     *((entry.name, {}) for entry in ENTRIES),

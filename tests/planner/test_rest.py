@@ -10,7 +10,7 @@ from tests.worlds import cluster, job, node
 
 from sterna.model.snapshot import Snapshot
 
-WORLDS = int(os.environ.get("STERNA_WORLDS", "200")) // 10  # of each policy with each placement
+WORLDS = int(os.environ.get("STERNA_WORLDS", "80")) // 10  # of each policy with each placement
 CYCLES = 12  # each of at most three jobs starts, grows, shrinks and is moved before; DRAGON grows only once a minute
 BY_DESIGN = "promotion=voda"  # keeps a published rule with its to and fro, for comparing
 

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.kubernetes.stage import Stage
 from tests.soak.cluster_week import ClusterWeek
 
-WEEK_S = float(os.environ.get("STERNA_WEEK_S") or 30.0)
+WEEK_S = float(os.environ.get("STERNA_WEEK_S") or 15.0)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ def test_four_times_as_many_more_objects_are_about_four_times_as_much_more_work(
     """Differences, so that what is the same for any number of objects does not hide what grows. That part may be larger
     or smaller by itself: how often the operator wakes up meanwhile depends on the machine.
     """
-    few = 15 if kind in COSTLY else 50
+    few = 10 if kind in COSTLY else 50
     works = [calls(kind, count) for count in (few, few * TIMES, few * TIMES**2)]
     more, much_more = works[1] - works[0], works[2] - works[1]
     linear, quadratic = TIMES, TIMES**2

@@ -62,7 +62,7 @@ def test_dragon_39_a_request_that_survived_the_engine_is_not_made_twice():
     async def story() -> None:
         home = fresh_home()
         try:
-            async with running(config(home, nodes=2, gpus=0, rate_limit_s=6.0), stop_jobs=False) as engine:
+            async with running(config(home, nodes=2, gpus=0, rate_limit_s=3.0), stop_jobs=False) as engine:
                 worker = await crowded(engine)
                 wish = {"node": worker["node"], "pod": worker["name"]}
                 assert (await asked(door_of(engine), "POST", "/migrate", wish))[2][OUTCOME] == "asked"
