@@ -11,6 +11,8 @@ RECENT  := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 # `$(TIMED) "what it does" command...` says what it does, and at its end how long it took
 TIMED   := timed() { what=$$1; began=$$(date +%s); shift; echo "set-up: $$what"; "$$@" || return; \
 	echo "set-up: $$what: done after $$(($$(date +%s) - began)) s"; }; timed
+# One more than there are cores: tests wait for other processes half of their time
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p $(RECENT) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 
@@ -49,7 +51,7 @@ lint: $(STAMP) ## style, types and the direction of imports
 	$(BIN)/lint-imports
 
 test: lint $(TRAINS) $(CLUSTER) ## everything that must hold before a commit, the demo among it
-	$(BIN)/pytest -n auto --durations=25
+	$(BIN)/pytest -n $(WORKERS) --durations=25
 
 cluster: $(STAMP) $(CLUSTER) ## a Kubernetes cluster with three nodes on this machine, until Ctrl-C; needs root
 	@$(BIN)/python -m tests.cluster
@@ -68,7 +70,8 @@ compare: $(STAMP) ## simulate: policies on the traces that come with the package
 
 soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a while
 	STERNA_WORLDS=20000 $(BIN)/pytest -n auto tests/oracle/test_properties.py
-	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/planner/test_rest.py tests/simulation
+	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/simulation
+	STERNA_WORLDS=10000 $(BIN)/pytest -n auto tests/planner/test_rest.py
 	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto tests/training tests/engines tests/e2e
 	STERNA_SEEDS=45 $(BIN)/pytest -n auto tests/kubernetes/test_crash_points.py tests/kubernetes/test_trouble.py
 	STERNA_SHORT_JOBS=20000 STERNA_SEEDS=200 $(BIN)/pytest -n auto tests/attack
