@@ -8,6 +8,7 @@ from tests.engine_contract.worlds import KubernetesWorld
 
 @pytest.fixture(autouse=True)
 def cluster_for_those_who_need_it(request: pytest.FixtureRequest) -> None:
-    if request.getfixturevalue("kind") == "kubernetes" and not hasattr(KubernetesWorld, "control_plane"):
+    kind = request.getfixturevalue("kind") if "kind" in request.fixturenames else ""
+    if kind == "kubernetes" and not hasattr(KubernetesWorld, "control_plane"):
         KubernetesWorld.control_plane = request.getfixturevalue("control_plane")
         install_crds(KubernetesWorld.control_plane)
