@@ -199,6 +199,16 @@ class SchedulerKilled:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerDies:
+    """Workers run on, and nothing looks after them until `SchedulerComes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerComes:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
 class ServingPodWaits:
     """A pod that goes before training finds no room."""
 
@@ -225,6 +235,8 @@ Fact = (
     | StopsHeld
     | StopsLet
     | SchedulerKilled
+    | SchedulerDies
+    | SchedulerComes
     | ServingPodWaits
 )
 

@@ -6,27 +6,23 @@ waits out: until the operator's caches have all that the server has, no pod is o
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from sterna.engines.kubernetes.apiserver.client import connect, from_kubeconfig
 from sterna.engines.kubernetes.apiserver.objects import KubeObject, Pod
-from sterna.engines.kubernetes.process.operator import Operator
-from sterna.engines.kubernetes.process.settings import OperatorConfig
+from sterna.engines.kubernetes.process.settings import KNOWLEDGE, MEMORY, OperatorConfig
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.node_objects import DRAIN, SERVING
 from sterna.model.ids import JobId
 from sterna.model.plan import Step
 from sterna.protocol import Phase, Status
 from sterna.protocol.reports import Batch, Report
-from sterna.wire.manifests import read_migration, workload_of_object
 from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.pod_status import Ending
-from tests.cluster.requests import ApiError
 from tests.engine_contract.facts import Declared, Says, Seen
 from tests.engine_contract.played_world import POLICY, PlayedWorld, seen_of, until
-from tests.engine_contract.worlds import GPUS, NODES, WAIT_S, KubernetesWorld
+from tests.engine_contract.worlds import WAIT_S, KubernetesWorld, delete_leftovers, played_nodes, running_operator
 from tests.engines.kubernetes.operator.lab import PLURALS
 
 _NAMESPACE = "default"
@@ -39,19 +35,13 @@ class PlayedKubernetes(PlayedWorld):
     @classmethod
     @asynccontextmanager
     async def begun(cls) -> AsyncIterator[PlayedWorld]:
-        nodes = FakeNodes(KubernetesWorld.control_plane.access())
-        await asyncio.to_thread(nodes.__enter__)
-        try:
-            names = await asyncio.to_thread(nodes.add, NODES + 1, gpus=GPUS)
-            await asyncio.to_thread(nodes.delete, names[0])  # they are numbered from 0, ours are from 1
+        async with played_nodes(KubernetesWorld.control_plane) as nodes:
             world = cls(nodes)
             await world.open()
             try:
                 yield world
             finally:
                 await world.close()
-        finally:
-            await asyncio.to_thread(nodes.__exit__, None, None, None)
 
     def __init__(self, nodes: FakeNodes) -> None:
         super().__init__()
@@ -66,22 +56,19 @@ class PlayedKubernetes(PlayedWorld):
 
     async def open(self) -> None:
         self._doors = AsyncExitStack()
-        plane = KubernetesWorld.control_plane
-        api = await self._doors.enter_async_context(connect(from_kubeconfig([plane.kubeconfig()])))
         config = OperatorConfig(
             namespace=_NAMESPACE, watch=(_NAMESPACE,), elect=False, policy=POLICY, rate_limit_s=0.0, retry_s=0.2
         )
-        self._operator = Operator(
-            config, api, parse=workload_of_object, read_migration=read_migration, clock=self.clock
-        )
-        self._operator.pause_cycles()
-        self._running = asyncio.create_task(self._operator.run())
-        async with asyncio.timeout(WAIT_S):
-            await self._operator.ready()
+        begun = running_operator(KubernetesWorld.control_plane, config, self.clock)
+        self._operator, self._running = await self._doors.enter_async_context(begun)
 
     async def close(self) -> None:
-        await self._kill()
-        await asyncio.to_thread(self._clean)
+        await self._doors.aclose()
+        paths = [self._path(job) for job in self.jobs]
+        paths += [f"{PLURALS['Migration'].format(_NAMESPACE)}/move-{number + 1}" for number in range(self._moves)]
+        paths += [f"{_HOME}/pods/{name}" for name in self._serving]
+        paths += [f"{_HOME}/configmaps/{name}" for name in (MEMORY, KNOWLEDGE)]
+        await asyncio.to_thread(delete_leftovers, self._api, paths)
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
@@ -168,8 +155,10 @@ class PlayedKubernetes(PlayedWorld):
             for pod in [pod for pod in self._operator.cache.pods if pod.terminating]:
                 await asyncio.to_thread(self._nodes.let_go, pod.metadata.name)
 
-    async def reopen(self) -> None:
-        await self._kill()
+    async def end_scheduler(self) -> None:
+        await self._doors.aclose()
+
+    async def begin_scheduler(self) -> None:
         await self.open()
 
     async def serve(self, name: str, gpus: int) -> None:
@@ -278,30 +267,6 @@ class PlayedKubernetes(PlayedWorld):
         found = self._operator.world.jobs.by_uid.get(self._uids.get(job, ""))
         taken_in = found is not None and status_of(found.object).recorded.enqueued_s is not None
         return found if taken_in and found is not None and found.id == JobId(f"{_NAMESPACE}/{job}") else None
-
-    async def _kill(self) -> None:
-        """As a crash would."""
-        self._running.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._running
-        await self._doors.aclose()
-
-    def _clean(self) -> None:
-        """The next story has the same names, and a new cluster's garbage collector does not know our kinds for a
-        while. One that does may be faster."""
-        paths = [self._path(job) for job in self.jobs]
-        services = f"{_HOME}/services"
-        names = [str(found["metadata"]["name"]) for found in self._api.items(services)]
-        paths += [f"{services}/{name}" for name in names if name != "kubernetes"]
-        paths += [f"{PLURALS['Migration'].format(_NAMESPACE)}/move-{number + 1}" for number in range(self._moves)]
-        paths += [f"{_HOME}/pods/{name}" for name in self._serving]
-        paths += [f"{_HOME}/configmaps/{name}" for name in ("sterna-memory", "sterna-knowledge")]
-        for path in paths:
-            try:
-                self._api.delete(path)
-            except ApiError as error:
-                if error.status != 404:
-                    raise
 
     async def _until(self, holds: Callable[[], bool], what: str) -> None:
         clock = asyncio.get_running_loop()

@@ -112,8 +112,10 @@ class PlayedLocal(PlayedWorld):
     async def hold_stops(self, *, held: bool) -> None:
         self._warden.hold_stops(held=held)
 
-    async def reopen(self) -> None:
+    async def end_scheduler(self) -> None:
         await self._life.close(stop_jobs=False)
+
+    async def begin_scheduler(self) -> None:
         await self.open()
 
     async def serve(self, name: str, gpus: int) -> None:

@@ -228,7 +228,11 @@ class PlayedSimulator(PlayedWorld):
         del self._lives[job]
 
     async def ask_move(self, job: str, to: str) -> None:
-        self._asked[self._life(job).job.id] = NodeId(to)
+        life = self._life(job)
+        if all(worker.node == to for worker in life.assigned):
+            self.refusals[job] = f"it is on {to} already"
+        else:
+            self._asked[life.job.id] = NodeId(to)
 
     async def hold_starts(self, *, held: bool) -> None:
         """A simulated worker trains from the moment it is held, and pays for its start in lost progress."""
@@ -241,8 +245,11 @@ class PlayedSimulator(PlayedWorld):
                 self._engine.released(job_id)
             self._leaving.clear()
 
-    async def reopen(self) -> None:
+    async def end_scheduler(self) -> None:
         """A simulation does not crash: what it knows is all there is."""
+
+    async def begin_scheduler(self) -> None:
+        """Nothing was lost."""
 
     async def serve(self, name: str, gpus: int) -> None:
         request = Resources(gpu_milli=gpus * WHOLE_GPU_MILLI)

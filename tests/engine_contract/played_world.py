@@ -32,6 +32,8 @@ from tests.engine_contract.facts import (
     Resumed,
     Says,
     Scaled,
+    SchedulerComes,
+    SchedulerDies,
     SchedulerKilled,
     Seen,
     ServingPodWaits,
@@ -158,6 +160,7 @@ class PlayedWorld(ABC):
         self.clock = StoryClock()
         self.jobs: dict[str, Declared] = {}
         self.refusals: dict[str, str] = {}
+        self.is_watched = True  # False: no scheduler runs, and only workers, nodes and the clock can do anything
 
     async def happen(self, fact: Fact) -> None:
         """Play it, and let the world come to rest."""
@@ -171,7 +174,8 @@ class PlayedWorld(ABC):
                 await self.say(fact)
             case TimePasses(seconds):
                 self.clock.move(seconds)
-                await self.time_passed()
+                if self.is_watched:
+                    await self.time_passed()
             case NodeLost(node):
                 await self.set_node_ready(node, ready=False)
             case NodeBack(node):
@@ -200,10 +204,18 @@ class PlayedWorld(ABC):
             case StopsLet():
                 await self.hold_stops(held=False)
             case SchedulerKilled():
-                await self.reopen()
+                await self.end_scheduler()
+                await self.begin_scheduler()
+            case SchedulerDies():
+                await self.end_scheduler()
+                self.is_watched = False
+            case SchedulerComes():
+                await self.begin_scheduler()
+                self.is_watched = True
             case ServingPodWaits(name, gpus):
                 await self.serve(name, gpus)
-        await self.rest()
+        if self.is_watched:
+            await self.rest()
 
     async def rest(self) -> None:
         """Cycles until one decides nothing, or the same as the one before it: that one waits for workers to go."""
@@ -259,7 +271,12 @@ class PlayedWorld(ABC):
     async def hold_stops(self, *, held: bool) -> None: ...
 
     @abstractmethod
-    async def reopen(self) -> None: ...
+    async def end_scheduler(self) -> None:
+        """As a crash would; workers run on."""
+
+    @abstractmethod
+    async def begin_scheduler(self) -> None:
+        """Over the same state."""
 
     @abstractmethod
     async def serve(self, name: str, gpus: int) -> None: ...

@@ -19,6 +19,8 @@ from tests.engine_contract.facts import (
     Resumed,
     Says,
     Scaled,
+    SchedulerComes,
+    SchedulerDies,
     SchedulerKilled,
     ServingPodWaits,
     StartsHeld,
@@ -41,6 +43,7 @@ NO_REPORTS = {"simulator": "a simulated policy is told the true work left: nothi
 NO_CORDON = {"local": "a node of one machine is drained or is not: nothing but this engine puts work on it"}
 NO_SERVING = {"local": "nothing but training runs on the nodes of one machine"}
 IN_PLACE = {"kubernetes": "under OnFailure a kubelet starts the container again in place, after a pause of its own"}
+NO_CRASH = {"simulator": "a simulated scheduler is never away"}
 NO_RESIZING = {"simulator": "a simulated job is Waiting or Running: a change takes no time but lost progress"}
 
 ENDS = (
@@ -456,6 +459,19 @@ MOVES = (
         then("a", phase="Running", nodes=("node-2",), migrations=1, failures=0, refused=False),
     ),
     story(
+        "a move to where the job is already is refused with a reason",
+        Submitted(Declared(name="a")),
+        MoveAsked("a", "node-1"),
+        then("a", phase="Running", nodes=("node-1",), migrations=0, refused=True),
+    ),
+    story(
+        "a move to a node that is being drained is refused with a reason",
+        Submitted(Declared(name="a")),
+        Drained("node-2"),
+        MoveAsked("a", "node-2"),
+        then("a", phase="Running", nodes=("node-1",), migrations=0, refused=True),
+    ),
+    story(
         "a move to a node that has no room is refused with a reason, and the job stays",
         Submitted(Declared(name="a", at_least=2, at_most=2)),
         Submitted(Declared(name="b", at_least=2, at_most=2)),
@@ -490,6 +506,9 @@ MOVES = (
         StopsLet(),
         then("a", phase="Running", size=2, started_s=0.0, served_since_start_gpu_s=400.0),
     ),
+)
+
+CRASHES = (
     story(
         "workers that were decided on start although the scheduler is killed before they do",
         StartsHeld(),
@@ -511,9 +530,50 @@ MOVES = (
         TimePasses(2),
         then("a", phase="Running", failures=2, retry_s=None, nodes=("node-1",)),
     ),
+    story(
+        "a worker that ends well while no scheduler runs has ended the job when one comes",
+        Submitted(Declared(name="a")),
+        SchedulerDies(),
+        Ends("a", 0),
+        TimePasses(50),
+        SchedulerComes(),
+        then("a", phase="Succeeded", reason="Completed", size=0, holds="Succeeded"),
+        without=NO_CRASH,
+    ),
+    story(
+        "a worker that fails while no scheduler runs is tried again by the one that comes",
+        Submitted(Declared(name="a")),
+        SchedulerDies(),
+        Ends("a", 137),
+        TimePasses(50),
+        SchedulerComes(),
+        then("a", size=1, failures=1, retry_s=51.0, nodes=("node-1",)),
+        TimePasses(1),
+        then("a", phase="Running", failures=1),
+        without=NO_CRASH,
+    ),
+    story(
+        "a deadline that passes while no scheduler runs ends the job when one comes, and its service counts",
+        Submitted(Declared(name="a", deadline_s=100)),
+        SchedulerDies(),
+        TimePasses(150),
+        SchedulerComes(),
+        then("a", phase="Failed", reason="DeadlineExceeded", size=0, served_gpu_s=150.0),
+        without=NO_CRASH,
+    ),
+    story(
+        "a suspended job stays suspended over a crash of the scheduler",
+        Submitted(Declared(name="a")),
+        TimePasses(10),
+        Suspended("a"),
+        SchedulerKilled(),
+        then("a", phase="Suspended", size=0, waiting_since_s=None, served_gpu_s=10.0),
+        Resumed("a"),
+        then("a", phase="Running", size=1),
+    ),
 )
 
-STORIES: tuple[Story, ...] = (*ENDS, *DEADLINES, *NODES, *OWNERS, *SHARING, *WORK, *MOVES)
+STORIES: tuple[Story, ...] = (*ENDS, *DEADLINES, *NODES, *OWNERS, *SHARING, *WORK, *MOVES, *CRASHES)
 
 # By title and engine: what is wrong there. A row leaves this list together with its fix.
 NOT_YET: Mapping[tuple[str, str], str] = {

@@ -6,10 +6,11 @@ the engine does by itself; `reopen` ends the scheduler as a crash would and begi
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from sterna.engines.kubernetes.apiserver.client import connect, from_kubeconfig
+from sterna.engines.kubernetes.process.clock import Clock
 from sterna.engines.kubernetes.process.operator import Operator
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.local.api.service import LocalScheduler
@@ -28,7 +29,7 @@ from sterna.model.resources import Resources
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes
-from tests.cluster.requests import ApiError
+from tests.cluster.requests import Api, ApiError
 from tests.engines.kubernetes.operator.lab import elastic_job, torch_job
 from tests.engines.local.lab import config, fresh_home, swept, toy
 from tests.worlds import node
@@ -167,6 +168,51 @@ spec:
 """
 
 
+@asynccontextmanager
+async def played_nodes(plane: ControlPlane) -> AsyncIterator[FakeNodes]:
+    """node-1 and so on, which go again whatever fails: the tests that come later want the same names."""
+    nodes = FakeNodes(plane.access())
+    await asyncio.to_thread(nodes.__enter__)
+    try:
+        names = await asyncio.to_thread(nodes.add, NODES + 1, gpus=GPUS)
+        await asyncio.to_thread(nodes.delete, names[0])  # they are numbered from 0, ours are from 1
+        yield nodes
+    finally:
+        await asyncio.to_thread(nodes.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def running_operator(
+    plane: ControlPlane, config: OperatorConfig, clock: Clock | None = None
+) -> AsyncIterator[tuple[Operator, asyncio.Task[None]]]:
+    """It leads, and runs cycles only when it is told to. Ends as a crash would."""
+    async with connect(from_kubeconfig([plane.kubeconfig()])) as api:
+        operator = Operator(config, api, parse=workload_of_object, read_migration=read_migration, clock=clock)
+        operator.pause_cycles()
+        running = asyncio.create_task(operator.run())
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await operator.ready()
+            yield operator, running
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+def delete_leftovers(api: Api, paths: Iterable[str] = ()) -> None:
+    """Objects at these paths, and all services of jobs: the next world uses these names, and a new cluster's garbage
+    collector does not know our kinds for a while. One that does may be faster."""
+    services = "/api/v1/namespaces/default/services"
+    names = [str(found["metadata"]["name"]) for found in api.items(services)]
+    for path in (*paths, *(f"{services}/{name}" for name in names if name != "kubernetes")):
+        try:
+            api.delete(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+
 class KubernetesWorld(World):
     """A real API server and fake nodes. Cycles are run by whoever asks, not by the operator."""
 
@@ -179,30 +225,19 @@ class KubernetesWorld(World):
     @classmethod
     @asynccontextmanager
     async def begun(cls) -> AsyncIterator[World]:
-        """With its nodes, which go again whatever fails: the tests that come later want the same names."""
-        nodes = FakeNodes(cls.control_plane.access())
-        await asyncio.to_thread(nodes.__enter__)
-        try:
-            names = await asyncio.to_thread(nodes.add, NODES + 1, gpus=GPUS)
-            await asyncio.to_thread(nodes.delete, names[0])  # they are numbered from 0, ours are from 1
+        async with played_nodes(cls.control_plane):
             cluster = cls()
             await cluster.open()
             try:
                 yield cluster
             finally:
                 await cluster.close()
-        finally:
-            await asyncio.to_thread(nodes.__exit__, None, None, None)
 
     async def open(self) -> None:
         self._doors = AsyncExitStack()
-        api = await self._doors.enter_async_context(connect(from_kubeconfig([self.control_plane.kubeconfig()])))
         config = OperatorConfig(namespace="default", watch=("default",), elect=False, retry_s=0.2, retry_max_s=0.5)
-        self._operator = Operator(config, api, parse=workload_of_object, read_migration=read_migration)
-        self._operator.pause_cycles()
-        self._running = asyncio.create_task(self._operator.run())
-        async with asyncio.timeout(WAIT_S):
-            await self._operator.ready()
+        begun = running_operator(self.control_plane, config)
+        self._operator, self._running = await self._doors.enter_async_context(begun)
         self.engine = self._operator.engine
 
     async def submit(self, name: str, *, at_least: int, at_most: int, survivors: bool) -> JobId:
@@ -232,7 +267,7 @@ class KubernetesWorld(World):
         return self._operator.at_rest and len(runs) == len(pods) == held and not any(job.leaving for job in values)
 
     async def reopen(self) -> None:
-        await self._end()
+        await self._doors.aclose()
         await self.open()
 
     async def finish(self, job_id: JobId) -> None:
@@ -240,30 +275,8 @@ class KubernetesWorld(World):
         await self._until(lambda: self._operator.world.value(job_id) is None)
 
     async def close(self) -> None:
-        await self._end()
-        for path in self._paths.values():
-            await asyncio.to_thread(self._api.delete, path)
-        await asyncio.to_thread(self._delete_services)
-
-    def _delete_services(self) -> None:
-        """The next world uses these names, and a new cluster's garbage collector does not know our kinds for a while.
-        One that does may be faster."""
-        services = "/api/v1/namespaces/default/services"
-        for name in [str(found["metadata"]["name"]) for found in self._api.items(services)]:
-            if name == "kubernetes":
-                continue
-            try:
-                self._api.delete(f"{services}/{name}")
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-
-    async def _end(self) -> None:
-        """As a crash would."""
-        self._running.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._running
         await self._doors.aclose()
+        await asyncio.to_thread(delete_leftovers, self._api, self._paths.values())
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(WAIT_S):
