@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from sterna.interfaces.cli.engine import Engine
+from sterna.interfaces.cli.engine_choice import Engine
 from typer.testing import CliRunner
 
 from sterna.interfaces.cli.main import cli

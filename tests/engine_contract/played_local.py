@@ -13,7 +13,7 @@ from sterna.engines.local.loop.cycles import SchedulerLoop
 from sterna.engines.local.process import daemon
 from sterna.engines.local.process.daemon import Life
 from sterna.engines.local.store.job_book import LocalJob, LocalProcess
-from sterna.engines.local.world.job_value import units_left
+from sterna.engines.local.world.job_value import value_of
 from sterna.model.errors import Conflict, InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.plan import Step
@@ -157,7 +157,7 @@ class PlayedLocal(PlayedWorld):
             found.workload,
             found.row.conditions,
             clock=self.clock,
-            units_left=units_left(found, self._life.book.knowledge),
+            units_left=value_of(found, self._life.book.knowledge).units_left,
             events=events,
             refusal=self.refusals.get(job) or next(iter(refused), ""),
         )

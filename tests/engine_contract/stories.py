@@ -577,22 +577,6 @@ STORIES: tuple[Story, ...] = (*ENDS, *DEADLINES, *NODES, *OWNERS, *SHARING, *WOR
 
 # By title and engine: what is wrong there. A row leaves this list together with its fix.
 NOT_YET: Mapping[tuple[str, str], str] = {
-    ("a gang that backs off is Resizing, and keeps its seats from those that wait", "local"): (
-        "engines/local/reconcile/row_changes.py, _restart: the phase stays Running while the gang is started anew"
-    ),
-    ("a loss that empties a job does not end its time in the seat: a broken node is no decision against it", "local"): (
-        "engines/local/reconcile/lost_seats.py, leave_places: comes_back=False, so the seat is given up for good"
-    ),
-    (
-        "a loss that empties a job does not end its time in the seat: a broken node is no decision against it",
-        "simulator",
-    ): "engines/simulator/world.py, _stopped and _began: holding nothing for a moment begins a new time in the seat",
-    ("a resize for which all workers go first does not end a job's time in the seat", "simulator"): (
-        "engines/simulator/world.py, _stopped and _began: holding nothing for a moment begins a new time in the seat"
-    ),
-    ("a job that grew is told of as ScaledUp", "local"): (
-        "engines/local/reconcile/changes.py, _EVENTS: a resize is told of as Resized, whichever way it goes"
-    ),
     ("a job whose loss hardly changes any more is told of in the same words", "kubernetes"): (
         "engines/kubernetes/reconcile/transitions.py, told_of_growth: other words than the local engine's _tell"
     ),
