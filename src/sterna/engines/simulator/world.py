@@ -12,6 +12,7 @@ from sterna.engines.simulator.misfortune import Costs
 from sterna.engines.simulator.results import JobRecord, Segment
 from sterna.engines.simulator.training import SimulatedJob, Training
 from sterna.lifecycle import counters
+from sterna.lifecycle.lost_seats import who_goes_on
 from sterna.model.columns import Columns, KeptColumns
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvariantBroken
@@ -27,7 +28,6 @@ from sterna.model.plan import Action, Decision, Held, Outcome, Shrink
 from sterna.model.resources import NOTHING, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
-from sterna.placement.shrinking import shrunk
 
 _LEARNED_S = (1e-6, 1e9)  # seconds for a unit; what lies outside is a rounding, not a measurement
 
@@ -439,22 +439,14 @@ class SimulatedEngine:
             lost_s = math.fmod(trained_s, self._checkpoint_every_s) if self._checkpoint_every_s else 0.0
             live.training.rewind(job.workers, lost_s)
             live.lost_gpu_s += lost_s * job.service_rate
-            left = tuple(worker for worker in job.workers if worker.node != node_id)
+            lost = [worker for worker in job.workers if worker.node == node_id]
             leaving = tuple(worker for worker in job.leaving if worker.node != node_id)
             self._keep(job.but(units_left=live.training.units_left, leaving=leaving))
-            if left != job.workers:
-                self._hold(job_id, self._who_goes_on(job, left))
+            if lost:
+                self._hold(job_id, who_goes_on(job.spec, job.workers, lost))
                 still = self.jobs[job_id]
                 gone = tuple(worker for worker in still.leaving if worker.node != node_id)
                 self._keep(still.but(leaving=gone))
-
-    @staticmethod
-    def _who_goes_on(job: Job, left: tuple[Worker, ...]) -> tuple[Worker, ...]:
-        """Those of the workers left that train on: a size that the job may have, since half a group trains nothing."""
-        spec = job.spec
-        fixed_alive = sum(worker in left for worker in job.workers[: spec.fixed_count]) == spec.fixed_count
-        size = spec.allowed_size(len(left) - spec.fixed_count)
-        return shrunk(spec, left, size) if fixed_alive and size and not spec.restarts_on_resize else ()
 
     def _has_room(self, node: Node, request: Resources) -> bool:
         used = NOTHING
