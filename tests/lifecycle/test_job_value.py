@@ -6,7 +6,7 @@ import pytest
 
 from sterna.engines.kubernetes.status import standing as cluster
 from sterna.engines.local.store import rows
-from sterna.lifecycle.job_value import JobState, TrainingFacts, job_value
+from sterna.lifecycle.job_value import TrainingFacts, ValuedState, job_value
 from sterna.model.curves import SpeedupCurve
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import JobId, NodeId
@@ -30,7 +30,7 @@ RUNNING: dict[str, Any] = {
 }
 
 
-def kept_by(engine: str, held: tuple[Worker, ...] = HELD, **values: Any) -> JobState:
+def kept_by(engine: str, held: tuple[Worker, ...] = HELD, **values: Any) -> ValuedState:
     """The same state, as either engine keeps it."""
     costs: dict[str, Any] = {"save_s": 3.0, "restart_s": None}
     if engine == "kubernetes":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sterna.lifecycle.counters import settled
 from sterna.lifecycle.gang_roles import size_of
-from sterna.lifecycle.job_value import Costs, JobState, TrainingFacts
+from sterna.lifecycle.job_value import Costs, TrainingFacts, ValuedState
 from sterna.model.growth import Growth
 from sterna.model.jobs import Job, JobSpec, Role, Worker
 from sterna.model.phases import Phase
@@ -31,20 +31,11 @@ class Reached(Costs, Protocol):
     def epoch(self) -> int: ...
 
 
-class RecordedState(JobState, Protocol):
+class RecordedState(ValuedState, Protocol):
     """A job's state as an engine keeps it, with what only people want to know."""
 
     @property
     def finished_s(self) -> float | None: ...
-
-    @property
-    def restarts(self) -> int: ...
-
-    @property
-    def resizes(self) -> int: ...
-
-    @property
-    def migrations(self) -> int: ...
 
     @property
     def steps_lost(self) -> int: ...

@@ -1,35 +1,29 @@
 """A job as the scheduling core sees it: from the state an engine keeps and from how the job trains. Pure.
 
-An engine gathers facts: the state it keeps (`JobState`), how the job trains (`TrainingFacts`), and which workers still
-take room. What the next snapshot says about the job follows from these here, in the same way in every engine.
+An engine gathers facts: the state it keeps (`ValuedState`), how the job trains (`TrainingFacts`), and which workers
+still take room. What the next snapshot says about the job follows from these here, in the same way in every engine.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from sterna.lifecycle.counters import Counted, settled
+from sterna.lifecycle.counters import CostOfStart, settled
+from sterna.lifecycle.job_state import JobState
 from sterna.lifecycle.work_left import work_left, work_total
 from sterna.model.curves import SpeedupCurve
 from sterna.model.growth import Growth
 from sterna.model.jobs import Disruption, Job, JobSpec, ProgressPoint, Worker
-from sterna.model.phases import Phase
 
 
-class Costs(Protocol):
+class Costs(CostOfStart, Protocol):
     """What saving and starting again cost the job, as far as it ever showed it."""
 
     @property
     def save_s(self) -> float | None: ...
 
-    @property
-    def restart_s(self) -> float | None: ...
 
-
-class JobState(Counted, Protocol):
-    """A job's state as an engine keeps it. `assigned` is in the order of the decision, fixed roles first."""
-
-    @property
-    def phase(self) -> Phase: ...
+class ValuedState(JobState, Protocol):
+    """A job's state with what only the core wants to know. `assigned` is in the order of the decision."""
 
     @property
     def resumes_s(self) -> float: ...
@@ -76,7 +70,7 @@ class TrainingFacts(NamedTuple):
 
 def job_value(
     spec: JobSpec,
-    state: JobState,
+    state: ValuedState,
     training: TrainingFacts,
     *,
     leaving: tuple[Worker, ...] = (),
