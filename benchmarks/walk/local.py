@@ -33,7 +33,6 @@ spec:
 """
 _COMMAND = ("sterna.interfaces.cli.submit", "submit")
 _DOOR = "LocalScheduler.submit"
-_WARDEN = "sterna.engines.local.launch.warden.serve"
 _WITHIN_S = 120.0
 
 
@@ -71,12 +70,11 @@ def accounted(notes: Notes, idle: Window) -> Walk:
 def _parts(notes: Notes, command: Visit, window: Window) -> PartOf:
     door = next(visit for visit in notes.visits if window.holds(visit) and visit.function == _DOOR)
     request = notes.ancestry(door)[-1]
-    wardens = {visit.process for visit in notes.visits if visit.module == _WARDEN}
 
     def part_of(visit: Visit) -> str | None:
         if visit.process == command.process:
             return "command" if visit.entered_s <= door.entered_s else None  # printing the answer launches nothing
-        if visit.process in wardens:
+        if visit.process != door.process:
             return "warden"
         if visit.entered_s < door.entered_s:
             return "api"

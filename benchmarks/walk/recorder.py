@@ -34,15 +34,14 @@ _BEGIN = 0  # the argument of RESUME where a function begins; others go on after
 _RESUME, _YIELD = dis.opmap["RESUME"], dis.opmap["YIELD_VALUE"]
 _ANONYMOUS = frozenset({"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"})
 _IMPORTING = ""  # stands for a visit in what runs during an import
-_BOUNDARIES = {("events.py", "_run"), ("threading.py", "_bootstrap")}  # below it stands the event loop or the thread
+_BOUNDARIES = {("asyncio.events", "_run"), ("threading", "_bootstrap")}  # below stands the event loop or the thread
 
 
 class Recorder:
     def __init__(self, notes: str, package: str) -> None:
         self._notes = notes
         self._package = package + os.sep
-        self._modules: dict[CodeType, str | None] = {}
-        self._boundary: dict[CodeType, bool] = {}
+        self._modules: dict[str, str | None] = {}  # by file: code objects of two files may be equal
         self._bytes: dict[CodeType, bytes] = {}
         self._visits: dict[int, str] = {}  # by the id of a frame; one that is reused is written over at its beginning
         self._openers: dict[int, str] = {}  # frames that began a visit
@@ -81,7 +80,7 @@ class Recorder:
     def _caller(self, frame: FrameType) -> FrameType | None:
         """The nearest function of the project that waits for this one; None: the event loop or a thread does."""
         found = frame.f_back
-        while found is not None and not self._is_boundary(found.f_code):
+        while found is not None and (found.f_globals.get("__name__"), found.f_code.co_name) not in _BOUNDARIES:
             if self._module(found.f_code) is not None:
                 return found
             found = found.f_back
@@ -89,17 +88,12 @@ class Recorder:
 
     def _module(self, code: CodeType) -> str | None:
         """The module that this code is of; None: not the project's."""
-        if code not in self._modules:
-            path = code.co_filename
+        path = code.co_filename
+        if path not in self._modules:
             inside = path.startswith(self._package) and path.endswith(".py")
             stem = path[len(self._package) : -3].replace(os.sep, ".").removesuffix(".__init__") if inside else ""
-            self._modules[code] = f"sterna.{stem}".removesuffix(".__init__") if inside else None
-        return self._modules[code]
-
-    def _is_boundary(self, code: CodeType) -> bool:
-        if code not in self._boundary:
-            self._boundary[code] = (os.path.basename(code.co_filename), code.co_name) in _BOUNDARIES
-        return self._boundary[code]
+            self._modules[path] = f"sterna.{stem}".removesuffix(".__init__") if inside else None
+        return self._modules[path]
 
     def _begins(self, frame: FrameType) -> bool:
         code, at = self._code(frame.f_code), frame.f_lasti
