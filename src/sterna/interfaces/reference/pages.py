@@ -4,6 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import sterna
+from sterna.interfaces.plots.storeys import storeys_plot
+from sterna.interfaces.plots.walk import walk_plot
+from sterna.interfaces.reference.architecture import contracts, rooms_block, storeys, storeys_block, walks_block
 from sterna.interfaces.reference.blocks import filled, table
 from sterna.interfaces.reference.commands import commands_page
 from sterna.interfaces.reports.policy_list import policy_facts
@@ -14,6 +18,7 @@ from sterna.placement.rebalancers.registry import REBALANCERS
 from sterna.policies.registry import ENTRIES, PolicyEntry
 
 _NOTE = "<!-- Written by `python -m sterna.interfaces.reference docs`; edit the code instead. -->\n\n"
+_ROOMS = ("engines", "engines/kubernetes", "engines/local", "engines/simulator", "lifecycle", "training")
 
 
 def generated(docs: Path) -> dict[Path, str]:
@@ -33,6 +38,19 @@ def generated(docs: Path) -> dict[Path, str]:
     pages[index] = filled(index.read_text(encoding="utf-8"), "policies", _policies_table())
     operations = docs / "operations.md"
     pages[operations] = filled(operations.read_text(encoding="utf-8"), "reasons", _reasons_table())
+    return pages | _architecture(docs)
+
+
+def _architecture(docs: Path) -> dict[Path, str]:
+    """The page about the house, and its pictures. The walks are drawn from what the benchmark last wrote."""
+    package, page, images = Path(sterna.__file__).parent, docs / "architecture.md", docs / "images"
+    rules = contracts(docs.parent / "pyproject.toml")
+    walks: dict[str, dict[str, Any]] = json.loads((images / "walk.json").read_text(encoding="utf-8"))
+    words = filled(page.read_text(encoding="utf-8"), "storeys", storeys_block(rules, package))
+    words = filled(words, "rooms", rooms_block(package, _ROOMS))
+    words = filled(words, "walks", walks_block(walks))
+    pages = {page: words, images / "storeys.svg": storeys_plot([one.packages for one in storeys(rules)]) + "\n"}
+    pages |= {images / f"walk-{name}.svg": walk_plot(walk) + "\n" for name, walk in walks.items()}
     return pages
 
 
