@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 SLOWER_MAX = 1.05
 WHOLE = "all together"
 _ERROR_OF_MEDIAN = 1.2533  # of normal noise, in standard deviations over the root of the number of samples
-_DEVIATION = 1.4826  # from the median absolute deviation to a standard deviation
+PAIRS_MIN = 3  # fewer do not show how much they differ by chance
 Measures = Mapping[str, float]  # what is less is better
 
 
@@ -100,6 +100,8 @@ def main() -> int:
     if unknown := [name for name in names if name not in BENCHMARKS]:
         parser.error(f"--only {unknown[0]}: expected one of {', '.join(BENCHMARKS)}")
     pairs = given.pairs or (3 if given.quick else 7)
+    if pairs < PAIRS_MIN:
+        parser.error(f"--pairs {pairs}: expected {PAIRS_MIN} or more, which show how much pairs differ by chance")
     with tempfile.TemporaryDirectory(prefix="sterna-against-") as directory, _checkout(given.rev, directory) as then:
         runs = {name: _measured(name, then, pairs, given.quick) for name in names}
     found = [verdict for name, sides in runs.items() for verdict in verdicts(name, *sides)]
@@ -126,7 +128,9 @@ def verdicts(benchmark: str, then: Sequence[Measures], now: Sequence[Measures]) 
 
 def _verdict(benchmark: str, measure: str, ratios: Sequence[float]) -> Verdict:
     middle = statistics.median(ratios)
-    deviation = _DEVIATION * statistics.median(abs(ratio - middle) for ratio in ratios)
+    deviation = (
+        statistics.stdev(ratios) if len(ratios) >= PAIRS_MIN else math.inf
+    )  # of three, robust ones say too little
     return Verdict(benchmark, measure, middle, 2 * _ERROR_OF_MEDIAN * deviation / math.sqrt(len(ratios)), len(ratios))
 
 

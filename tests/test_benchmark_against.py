@@ -16,6 +16,8 @@ def measured(*seconds: float) -> list[dict[str, float]]:
         pytest.param((1.0, 2.0, 4.0), (1.1, 2.2, 4.4), True, id="a machine that slows down slows down both of a pair"),
         pytest.param((1.0, 1.0, 1.0, 1.0), (0.9, 1.3, 1.0, 1.2), False, id="10 % within the noise is not slower"),
         pytest.param((1.0, 1.0, 1.0), (1.0, 9.0, 1.0), False, id="one bad pair does not matter"),
+        pytest.param((1.0,), (1.2,), False, id="a single pair does not show its noise, so it proves nothing"),
+        pytest.param((1.0, 1.0, 1.0), (1.14, 1.13, 1.0), False, id="two equal ones of three are no proof either"),
         pytest.param((1.0, 1.0, 1.0), (0.5, 0.5, 0.5), False, id="faster is not slower"),
     ],
 )
