@@ -17,11 +17,8 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["import
 MODULES_MAX = 15
 REASON = re.compile(r"\bone file a \w+", re.IGNORECASE)  # how a folder says why it is larger
 
-# Folders that are larger and give no reason yet. A line goes when its folder is split, or says why it is not.
-TOO_LARGE = {"engines/local/launch/warden", "monitor", "training/checkpoint", "training/migrator", "wire/manifests"}
-
-# Stems of several modules that mean the same thing in all of them. Commands, and the rooms that the two engines have
-# alike, need no line.
+# Stems of several modules that mean the same thing in all of them. Commands, and what the two engines and `lifecycle`
+# tell of one thing, need no line.
 ONE_MEANING = {
     "cgroups": "control groups of Linux: the warden makes them, the monitor reads them",
     "client": "the side that asks, of the protocol that its folder speaks",
@@ -30,29 +27,12 @@ ONE_MEANING = {
     "errors": "the exceptions of the scheduler, and those of the training side, which knows no scheduler",
     "evaluations": "what a job says of its quality, taken and judged",
     "happenings": "what happens to nodes of a simulation: values, and the files that they are read from",
-    "lastword": "what a training process leaves when it ends: its shape, and how it is written",
     "options": "what may be set by name: of policies and rebalancers, and of commands",
     "prestop": "Kubernetes' hook before a container stops, with and without pytorchjob-migration's interface",
-    "progress": "how far training has come: counted, and told under pytorchjob-migration's names",
     "registry": "everything of a kind, by name",
     "specon": "SpeCon: the jobs of its experiment, and its rebalancer",
     "trainer_status": "the status file of Hugging Face's Trainer: written, and read",
     "world": "the jobs and nodes that an engine looks after",
-}
-
-# Stems with several meanings that are still to be told apart. A line goes with the rename.
-SEVERAL_MEANINGS = {
-    *("answers", "choosing", "configuration", "facts", "following", "journal", "launching", "limits", "loop"),
-    *("meeting", "messages", "monitor", "moves", "objects", "problems", "reading", "records", "room", "rows", "rules"),
-    *("saving", "shards", "sharing", "sizes", "surroundings", "values", "worker"),
-}
-
-# Modules with a type that has the name of another idea, which keeps it. A line goes with the rename.
-SAME_NAME = {
-    "Phase": {"engines/local/launch/warden/values.py", "protocol/messages.py"},
-    "Place": {"engines/contracts/members.py", "engines/local/launch/warden/hierarchies.py", "lifecycle/gang_roles.py"},
-    "Places": {"policies/sharing.py"},
-    "Seat": {"placement/rebalancers/scene.py", "placement/seats.py", "training/ranks/cut.py"},
 }
 
 
@@ -112,8 +92,7 @@ def test_no_folder_is_large_without_a_reason():
         if sum(path.parent == folder for path in MODULES) > MODULES_MAX
         and not REASON.search(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "")
     }
-    assert large - TOO_LARGE == set(), f"more than {MODULES_MAX} modules, and no `one file a ...` in its docstring"
-    assert TOO_LARGE - large == set(), "these are in order now: take them out of the table"
+    assert large == set(), f"more than {MODULES_MAX} modules, and no `one file a ...` in its docstring"
 
 
 def test_a_stem_means_one_thing():
@@ -121,11 +100,11 @@ def test_a_stem_means_one_thing():
     for path in MODULES:
         if not is_command(path):
             where = str(path.relative_to(PACKAGE))
-            places[path.stem].add(re.sub(r"^engines/(kubernetes|local)/", "engines/*/", where))
+            places[path.stem].add(re.sub(r"^(engines/(kubernetes|local)/\w+|lifecycle)/", "life of a job/", where))
     shared = {stem for stem, where in places.items() if len(where) > 1}
-    unknown = {stem: sorted(places[stem]) for stem in shared - ONE_MEANING.keys() - SEVERAL_MEANINGS}
+    unknown = {stem: sorted(places[stem]) for stem in shared - ONE_MEANING.keys()}
     assert unknown == {}, "rename one of them, or say in the table what they mean in common"
-    assert (ONE_MEANING.keys() | SEVERAL_MEANINGS) - shared == set(), "used once now: take them out of the tables"
+    assert ONE_MEANING.keys() - shared == set(), "used once now: take them out of the table"
 
 
 def is_command(path: Path) -> bool:
@@ -135,9 +114,7 @@ def is_command(path: Path) -> bool:
 
 @pytest.mark.parametrize("name", ["Phase", "Place", "Places", "Seat"])
 def test_a_seat_a_phase_and_a_place_are_one_type_each(name):
-    found, to_rename = defining(name), SAME_NAME.get(name, set())
-    assert len(found - to_rename) <= 1, "rename one of them for what it is a phase, a place or a seat of"
-    assert to_rename - found == set(), "renamed by now: take them out of the table"
+    assert len(defining(name)) <= 1, "rename one of them for what it is a phase, a place or a seat of"
 
 
 def defining(name: str) -> set[str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sterna.protocol import Order, Orders, Phase, Status, read_orders, read_status
+from sterna.protocol import Order, Orders, Status, WorkerPhase, read_orders, read_status
 from sterna.protocol.messages import CommittedCheckpoint
 from sterna.protocol.reports import Answer, BadReport, Batch, Report, Usage
 from sterna.training.epoch_file import append, whole_part
@@ -142,7 +142,8 @@ def test_an_epoch_that_nobody_can_have_reached_is_no_epoch(tmp_path, number):
 # -- every value of a good message, replaced by every odd one ---------------------------------------------------------
 
 STATUS = Status(
-    pid=17, phase=Phase.TRAINING, ack=3, step=5, units_total=9.0, step_s=0.1, metrics={"loss": 0.5}, restored_step=1,
+    pid=17, phase=WorkerPhase.TRAINING, ack=3, step=5, units_total=9.0, step_s=0.1, metrics={"loss": 0.5},
+    restored_step=1,
     first_step_mono_s=1.0, last_step_mono_s=2.0, save_s=0.1, load_s=0.1, samples=7, first_step_wall_s=1e9,
     stopped_wall_s=1e9, problem="none",
     checkpoint=CommittedCheckpoint(generation=1, step=4, bytes=10, digest="ab", stall_s=0.1, at_mono_s=1.0),

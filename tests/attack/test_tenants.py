@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sterna.protocol import Phase, Status
+from sterna.protocol import Status, WorkerPhase
 from sterna.protocol.reports import Batch, Report
 from tests.attack.tenants import Tenant, write_end
 from tests.cluster.control_plane import ControlPlane
@@ -21,7 +21,7 @@ from tests.kubernetes.rights import grant_shipped_rights
 from tests.kubernetes.sharepods import GROUP, SharePods, install
 from tests.kubernetes.visiting import SECRET, Visitor
 
-FINISHED = Status(pid=1, phase=Phase.FINISHED, step=1, units_done=1.0).to_json()
+FINISHED = Status(pid=1, phase=WorkerPhase.FINISHED, step=1, units_done=1.0).to_json()
 JOBS = {
     "TFJob": tfjob("job1", gpus=0, cpu="1", ps=0),
     "ElasticJob": elasticjob("job1", gpus=0),

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from sterna.interfaces.cli.engine_choice import Engine
 from typer.testing import CliRunner
 
+from sterna.interfaces.cli.engine_choice import Engine
 from sterna.interfaces.cli.main import cli
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fake_nodes import FakeNodes

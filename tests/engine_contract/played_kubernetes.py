@@ -16,7 +16,7 @@ from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.node_objects import DRAIN, SERVING
 from sterna.model.ids import JobId
 from sterna.model.plan import Step
-from sterna.protocol import Phase, Status
+from sterna.protocol import Status, WorkerPhase
 from sterna.protocol.reports import Batch, Report
 from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.pod_status import Ending
@@ -86,7 +86,7 @@ class PlayedKubernetes(PlayedWorld):
     async def say(self, said: Says) -> None:
         self._words[said.job] = Status(
             pid=1,
-            phase=Phase.TRAINING,
+            phase=WorkerPhase.TRAINING,
             step=int(said.done),
             epoch=said.epoch,
             units_done=said.done,

@@ -17,7 +17,7 @@ from sterna.engines.local.world.job_value import value_of
 from sterna.model.errors import Conflict, InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.plan import Step
-from sterna.protocol import Phase, Status, read_orders
+from sterna.protocol import Status, WorkerPhase, read_orders
 from sterna.protocol.mailbox import write_status
 from tests.engine_contract.facts import Declared, Says, Seen
 from tests.engine_contract.played_warden import PlayedWarden
@@ -67,7 +67,7 @@ class PlayedLocal(PlayedWorld):
         process = min(self._job(said.job).live, key=lambda process: process.row.rank)
         status = Status(
             pid=_NO_PROCESS,
-            phase=Phase.TRAINING,
+            phase=WorkerPhase.TRAINING,
             step=int(said.done),
             epoch=said.epoch,
             units_done=said.done,

@@ -17,7 +17,7 @@ from sterna.engines.local.launch.warden.values import (
     Launch,
     Limit,
     Limits,
-    Phase,
+    ProcessPhase,
     ProcessState,
 )
 from tests.engine_contract.played_world import StoryClock
@@ -63,7 +63,7 @@ class PlayedWarden:
         self._stops_held = held
         if not held:
             for state in self.states.values():
-                if state.phase is Phase.STOPPING:
+                if state.phase is ProcessPhase.STOPPING:
                     self.end(state.id, _BY_SIGNAL + _TERM, stopped=True)
 
     def end(self, process_id: str, code: int, *, stopped: bool = False) -> None:
@@ -71,7 +71,7 @@ class PlayedWarden:
         signal = code - _BY_SIGNAL if code > _BY_SIGNAL else None
         now_s = self._clock.mono()
         end = Exited(None if signal else code, signal, now_s, now_s, False, stopped, False, 0.0, 0, f"exit code {code}")
-        self.states[process_id] = state = self.states[process_id]._replace(phase=Phase.EXITED, exited=end)
+        self.states[process_id] = state = self.states[process_id]._replace(phase=ProcessPhase.EXITED, exited=end)
         if self._on_exit is not None:
             asyncio.get_running_loop().call_soon(self._on_exit, state)
 
@@ -85,13 +85,13 @@ class PlayedWarden:
             finally:
                 self.held_starts -= 1
             now_s = self._clock.mono()
-            self.states[launch.id] = ProcessState(launch.id, Phase.RUNNING, None, now_s, now_s)
+            self.states[launch.id] = ProcessState(launch.id, ProcessPhase.RUNNING, None, now_s, now_s)
         return self.states[launch.id]
 
     async def stop(self, process_id: str, *, grace_s: float) -> ProcessState:
         state = self.states[process_id]
         if state.alive:
-            self.states[process_id] = state = state._replace(phase=Phase.STOPPING)
+            self.states[process_id] = state = state._replace(phase=ProcessPhase.STOPPING)
             if not self._stops_held or grace_s <= 0:
                 self.end(process_id, _BY_SIGNAL + _TERM, stopped=True)
         return state

@@ -9,8 +9,8 @@ from sterna.engines.simulator.generate import CATEGORIES, Mix, Pattern, generate
 from sterna.engines.simulator.models.catalogue import default_model, make_jobs, performance_model
 from sterna.model.errors import InvalidRequest
 from sterna.wire.traces.own import dump_rows
-from sterna.wire.traces.reading import read_trace
 from sterna.wire.traces.shipped import shipped_traces
+from sterna.wire.traces.trace_reading import read_trace
 
 
 @pytest.mark.parametrize(("name", "jobs", "pattern"), [("poisson-120", 120, "poisson"), ("bursty-200", 200, "bursty")])

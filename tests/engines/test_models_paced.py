@@ -18,7 +18,7 @@ from sterna.model.jobs import Role, Worker
 from sterna.model.trace import TraceRow
 from sterna.wire.traces.clusters import uniform_nodes
 from sterna.wire.traces.formats import FORMATS
-from sterna.wire.traces.reading import read_trace
+from sterna.wire.traces.trace_reading import read_trace
 from tests.traces import trace_path
 from tests.worlds import node
 

@@ -18,7 +18,7 @@ from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.trace import TraceRow
-from sterna.wire.traces.reading import read_trace
+from sterna.wire.traces.trace_reading import read_trace
 from tests.traces import trace_path
 from tests.worlds import node
 

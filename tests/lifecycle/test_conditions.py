@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sterna.engines.kubernetes.status.standing import Change
-from sterna.lifecycle.conditions import Facts, conditions_now, trains
+from sterna.lifecycle.condition_rules import Facts, conditions_now, trains
 from sterna.model.conditions import OURS, Conditions, ConditionType, Status, is_true
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Role, Worker

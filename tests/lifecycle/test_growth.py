@@ -2,7 +2,7 @@
 
 import pytest
 
-from sterna.lifecycle.growth import JUDGE, growth_in_words, is_news, judge_of, judged_growth
+from sterna.lifecycle.growth_news import JUDGE, growth_in_words, is_news, judge_of, judged_growth
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Category, Growth
 from sterna.model.judging import Judge

@@ -9,7 +9,7 @@ from typing import Any
 from sterna.httpd import HttpServer, Reply, Request, call, problem
 from sterna.httpd.client import Answered
 from sterna.monitor import Monitor, Settings
-from sterna.monitor.gpus import Gpus
+from sterna.monitor.usage.gpus import Gpus
 from sterna.protocol.reports import Answer, Batch, Report
 from sterna.protocol.tokens import Gate, bearer, digest_of, job_token
 from tests.httpd.wires import Clock

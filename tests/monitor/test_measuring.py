@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 from sterna.monitor import Watched
-from sterna.monitor.cgroups import Cgroups, Counted, group_of_process, pod_uid_in
-from sterna.monitor.gpus import Gpus, GpuUse
-from sterna.monitor.measuring import Measuring
-from sterna.monitor.processes import Processes, machine
 from sterna.monitor.surroundings import Pattern, Surroundings
+from sterna.monitor.usage.cgroups import Cgroups, Counted, group_of_process, pod_uid_in
+from sterna.monitor.usage.gpus import Gpus, GpuUse
+from sterna.monitor.usage.measuring import Measuring
+from sterna.monitor.usage.proc_usage import Processes, machine
 from sterna.protocol.reports import Usage
 from tests.httpd.wires import bounded
 from tests.monitor.stage import NoCards, staged

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.protocol import LAST_WORD_BYTES_MAX, CommittedCheckpoint, Phase, Status, write_last_word
+from sterna.protocol import LAST_WORD_BYTES_MAX, CommittedCheckpoint, Status, WorkerPhase, write_last_word
 from sterna.protocol.messages import NUMBER_MAX
 
 FULL = Status(
     pid=7,
-    phase=Phase.COMMITTED,
+    phase=WorkerPhase.COMMITTED,
     ack=3,
     world_size=4,
     step=120,
@@ -46,7 +46,9 @@ def read_back(path: Path) -> Status:
     return status
 
 
-@pytest.mark.parametrize("status", [FULL, Status(pid=1, phase=Phase.FINISHED)], ids=["everything", "next to nothing"])
+@pytest.mark.parametrize(
+    "status", [FULL, Status(pid=1, phase=WorkerPhase.FINISHED)], ids=["everything", "next to nothing"]
+)
 def test_what_fits_is_read_back_as_it_was(tmp_path, status):
     write_last_word(tmp_path / "termination-log", status)
     assert read_back(tmp_path / "termination-log") == status
@@ -92,9 +94,9 @@ def test_a_shorter_word_replaces_a_longer_one_in_the_same_file(tmp_path):
     path = tmp_path / "word"
     write_last_word(path, FULL)
     inode = path.stat().st_ino
-    write_last_word(path, Status(pid=1, phase=Phase.FINISHED))
+    write_last_word(path, Status(pid=1, phase=WorkerPhase.FINISHED))
     assert path.stat().st_ino == inode
-    assert read_back(path) == Status(pid=1, phase=Phase.FINISHED)
+    assert read_back(path) == Status(pid=1, phase=WorkerPhase.FINISHED)
 
 
 def test_a_process_killed_right_after_the_write_has_left_a_whole_word(tmp_path, monkeypatch):
@@ -106,5 +108,5 @@ def test_a_process_killed_right_after_the_write_has_left_a_whole_word(tmp_path, 
 
     monkeypatch.setattr(os, "ftruncate", killed)
     with pytest.raises(KeyboardInterrupt):
-        write_last_word(path, Status(pid=1, phase=Phase.FINISHED))
-    assert read_back(path) == Status(pid=1, phase=Phase.FINISHED)
+        write_last_word(path, Status(pid=1, phase=WorkerPhase.FINISHED))
+    assert read_back(path) == Status(pid=1, phase=WorkerPhase.FINISHED)

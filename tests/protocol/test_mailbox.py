@@ -13,9 +13,9 @@ import pytest
 from sterna.protocol import (
     Order,
     Orders,
-    Phase,
     Status,
     WakeSocket,
+    WorkerPhase,
     read_orders,
     read_status,
     wake_engine,
@@ -30,9 +30,9 @@ def test_messages_pass_through_the_mailbox(tmp_path):
     assert read_orders(tmp_path) is None
     assert read_status(tmp_path) is None
     write_orders(tmp_path, Orders(seq=3, order=Order.STOP, reason="drain", deadline_mono_s=12.5))
-    write_status(tmp_path, Status(pid=7, phase=Phase.COMMITTED, ack=3))
+    write_status(tmp_path, Status(pid=7, phase=WorkerPhase.COMMITTED, ack=3))
     assert read_orders(tmp_path) == Orders(seq=3, order=Order.STOP, reason="drain", deadline_mono_s=12.5)
-    assert read_status(tmp_path) == Status(pid=7, phase=Phase.COMMITTED, ack=3)
+    assert read_status(tmp_path) == Status(pid=7, phase=WorkerPhase.COMMITTED, ack=3)
     assert {path.name for path in tmp_path.iterdir()} == {"orders.json", "status.json"}
 
 
@@ -51,9 +51,9 @@ def test_a_failed_write_leaves_the_old_message_and_no_litter(tmp_path):
 
 WRITER = textwrap.dedent("""
     import itertools, sys
-    from sterna.protocol import Phase, Status, write_status
+    from sterna.protocol import WorkerPhase, Status, write_status
     for step in itertools.count():
-        write_status(sys.argv[1], Status(pid=1, phase=Phase.TRAINING, step=step, problem="x" * (step % 50_000)))
+        write_status(sys.argv[1], Status(pid=1, phase=WorkerPhase.TRAINING, step=step, problem="x" * (step % 50_000)))
 """)
 
 

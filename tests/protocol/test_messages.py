@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.protocol import CommittedCheckpoint, Order, Orders, Phase, Status
+from sterna.protocol import CommittedCheckpoint, Order, Orders, Status, WorkerPhase
 from sterna.protocol.messages import AMOUNT_MAX, COUNT_MAX, METRICS_MAX, NUMBER_MAX, TEXT_MAX
 
 amounts = st.floats(-AMOUNT_MAX, AMOUNT_MAX)
@@ -31,7 +31,7 @@ checkpoints = st.builds(
 statuses = st.builds(
     Status,
     pid=wholes,
-    phase=st.sampled_from(Phase),
+    phase=st.sampled_from(WorkerPhase),
     ack=wholes,
     step=wholes,
     epoch=wholes,
@@ -66,7 +66,7 @@ def test_a_status_survives_the_trip(message):
 
 
 def test_a_diverged_metric_arrives_as_the_number_it_was():
-    sent = Status(pid=1, phase=Phase.TRAINING, metrics={"loss": math.nan, "up": math.inf, "down": -math.inf})
+    sent = Status(pid=1, phase=WorkerPhase.TRAINING, metrics={"loss": math.nan, "up": math.inf, "down": -math.inf})
     assert "NaN" not in sent.to_json()  # other languages' readers refuse it
     received = Status.from_json(sent.to_json())
     assert received is not None

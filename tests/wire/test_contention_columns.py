@@ -6,7 +6,7 @@ from sterna.engines.simulator.container_migration import container_migration_job
 from sterna.engines.simulator.specon import specon_jobs
 from sterna.model.trace import EvaluationCurve
 from sterna.wire.traces.own import dump_rows
-from sterna.wire.traces.reading import parse_trace
+from sterna.wire.traces.trace_reading import parse_trace
 
 HEAD = "submitted_s,workers,duration_s"
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sterna.model.errors import InvalidRequest
-from sterna.wire.limits import BODY_BYTES_MAX, MIB, read_document
+from sterna.wire.document_limits import BODY_BYTES_MAX, MIB, read_document
 from sterna.wire.snapshot_file import load_snapshot
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

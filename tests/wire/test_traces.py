@@ -11,7 +11,7 @@ from sterna.model.ids import JobId
 from sterna.model.trace import Trace, TraceRow
 from sterna.wire.traces.formats import FORMATS
 from sterna.wire.traces.own import dump_rows
-from sterna.wire.traces.reading import parse_trace, read_trace
+from sterna.wire.traces.trace_reading import parse_trace, read_trace
 
 TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sterna.wire.traces.reading import read_trace
+from sterna.wire.traces.trace_reading import read_trace
 from tests.traces import trace_path
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from sterna.engines.kubernetes.apiserver.client import Configuration, connect
 from sterna.engines.kubernetes.console import ClusterScheduler, Submitted
 from sterna.engines.kubernetes.process.settings import NAMESPACE
-from sterna.wire.limits import read_document
+from sterna.wire.document_limits import read_document
 from sterna.wire.manifests import read_manifests, workload_of_object
 
 

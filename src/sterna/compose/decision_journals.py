@@ -13,9 +13,9 @@ from sterna.lifecycle.rule_names import split_settings
 from sterna.model.errors import InvalidRequest
 from sterna.model.snapshot import Snapshot
 from sterna.wire.decision_file import decision_record, event_record, outcome_record
-from sterna.wire.limits import check_document
+from sterna.wire.document_limits import check_document
 from sterna.wire.snapshot_file import snapshot_document, snapshot_of
-from sterna.wire.traces.reading import opened
+from sterna.wire.traces.trace_reading import opened
 
 SHAPES = Shapes(snapshot=snapshot_document, decision=decision_record, outcome=outcome_record, event=event_record)
 

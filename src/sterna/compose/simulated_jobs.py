@@ -12,7 +12,7 @@ from sterna.model.errors import InvalidRequest
 from sterna.model.nodes import Node
 from sterna.model.trace import RowProblem, Trace, TraceRow
 from sterna.wire.traces.own import dump_rows
-from sterna.wire.traces.reading import read_trace
+from sterna.wire.traces.trace_reading import read_trace
 
 _SPECON = "specon"  # a pattern of its own: jobs like those of SpeCon's experiment
 

@@ -9,7 +9,7 @@ from sterna.lifecycle.rule_names import split_settings
 from sterna.model.errors import InvalidRequest
 from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
-from sterna.wire.limits import SNAPSHOT_BYTES_MAX
+from sterna.wire.document_limits import SNAPSHOT_BYTES_MAX
 from sterna.wire.snapshot_file import load_snapshot
 
 

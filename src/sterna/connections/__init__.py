@@ -5,7 +5,7 @@ library does not do is here: counts, deadlines, and an accept loop that survives
 """
 
 from sterna.connections.admission import Admission
-from sterna.connections.limits import VARIABLE, Limits, limits_from
+from sterna.connections.connection_limits import VARIABLE, Limits, limits_from
 from sterna.connections.seldom import Seldom
 
 __all__ = ["VARIABLE", "Admission", "Limits", "Seldom", "limits_from"]

@@ -13,8 +13,8 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from sterna.connections.connection_limits import Limits
 from sterna.connections.guest import Guest, Peer
-from sterna.connections.limits import Limits
 from sterna.connections.seldom import Seldom
 
 log = logging.getLogger(__name__)

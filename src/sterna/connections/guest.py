@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 from collections.abc import Callable
 
-from sterna.connections.limits import Limits
+from sterna.connections.connection_limits import Limits
 
 Peer = tuple[str, int]
 

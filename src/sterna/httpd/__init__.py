@@ -6,7 +6,7 @@ Knows requests, replies and limits; what is asked and answered is its user's. `H
 
 from sterna.connections import Limits, limits_from
 from sterna.httpd.client import CallFailed, call
-from sterna.httpd.messages import Handler, Reply, Request, json_reply, problem
+from sterna.httpd.http_messages import Handler, Reply, Request, json_reply, problem
 from sterna.httpd.server import HttpServer
 
 __all__ = [

@@ -14,9 +14,9 @@ from typing import Self
 from aiohttp import HttpVersion11, web
 
 from sterna.connections.admission import Admission, bound
-from sterna.connections.limits import Limits
+from sterna.connections.connection_limits import Limits
 from sterna.connections.seldom import Seldom
-from sterna.httpd.messages import Handler, Reply, Request, problem
+from sterna.httpd.http_messages import Handler, Reply, Request, problem
 
 log = logging.getLogger(__name__)
 

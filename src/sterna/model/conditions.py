@@ -2,7 +2,7 @@
 
 The rules are those that users of TFJob know. A job that ended stays as it ended, running and restarting exclude each
 other, and the newest change stands last because `kubectl get` prints the last one. What a job may do next is
-`phases.py`, and which condition is true when is `lifecycle/conditions.py`; here is only the list.
+`phases.py`, and which condition is true when is `lifecycle/condition_rules.py`; here is only the list.
 """
 
 from collections.abc import Iterable, Mapping

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sterna.httpd import HttpServer, Limits
-from sterna.monitor.following import Following
 from sterna.monitor.forwarding import Deliver, Forwarding
-from sterna.monitor.gpus import Gpus
 from sterna.monitor.intake import Intake
+from sterna.monitor.log_following import Following
 from sterna.monitor.matcher import Matcher
-from sterna.monitor.measuring import Measuring
 from sterna.monitor.surroundings import Pattern, Surroundings
 from sterna.monitor.told_tokens import ToldTokens
+from sterna.monitor.usage.gpus import Gpus
+from sterna.monitor.usage.measuring import Measuring
 from sterna.monitor.watched import Watched
 from sterna.monitor.windows import PODS_MAX, WINDOW, Windows
 from sterna.protocol.reports import Report, is_of_job

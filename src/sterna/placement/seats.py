@@ -11,7 +11,7 @@ from sterna.placement.packing import numbered
 from sterna.placement.room import Room
 
 
-class Seat(NamedTuple):
+class DealtSeat(NamedTuple):
     job_id: JobId
     worker: Worker
     stays: bool  # it is there already, and would like to keep its cards
@@ -32,7 +32,7 @@ def dealt(
     raise InvariantBroken("a packing does not fit on the very nodes it was made for")
 
 
-def _seats(room: Room, job_id: JobId, packing: Placed, now: Placed, binding: Mapping[int, int]) -> list[Seat]:
+def _seats(room: Room, job_id: JobId, packing: Placed, now: Placed, binding: Mapping[int, int]) -> list[DealtSeat]:
     """Seats of one job, role by role. On each node the lowest ordinals stay; of those that must move the lowest take
     the first free seats; newcomers take the lowest free ordinals.
     """
@@ -41,7 +41,7 @@ def _seats(room: Room, job_id: JobId, packing: Placed, now: Placed, binding: Map
     for worker in packing[job_id]:
         node = frame.nodes[binding[frame.index[worker.node]]].id
         places.setdefault(worker.role, []).append(node)
-    seats: list[Seat] = []
+    seats: list[DealtSeat] = []
     for role, nodes in places.items():
         here = sorted((worker for worker in now[job_id] if worker.role is role), key=lambda worker: worker.ordinal)
         stays: list[Worker] = []
@@ -52,17 +52,17 @@ def _seats(room: Room, job_id: JobId, packing: Placed, now: Placed, binding: Map
         moving = [worker.ordinal for worker in here if worker not in stays]
         taken = {worker.ordinal for worker in here}
         fresh = [ordinal for ordinal in range(len(nodes) + len(taken)) if ordinal not in taken]
-        seats += [Seat(job_id, worker, True) for worker in stays]
+        seats += [DealtSeat(job_id, worker, True) for worker in stays]
         seats += [
-            Seat(job_id, Worker(role, ordinal, node), False)
+            DealtSeat(job_id, Worker(role, ordinal, node), False)
             for ordinal, node in zip(moving + fresh, nodes, strict=False)
         ]
     return seats
 
 
-def _with_cards(room: Room, specs: Mapping[JobId, JobSpec], seats: list[Seat]) -> dict[JobId, list[Worker]] | None:
+def _with_cards(room: Room, specs: Mapping[JobId, JobSpec], seats: list[DealtSeat]) -> dict[JobId, list[Worker]] | None:
     """The workers of every job with their cards; None if those of some node do not fit on its cards."""
-    by_node: dict[int, list[Seat]] = {}
+    by_node: dict[int, list[DealtSeat]] = {}
     for seat in seats:
         by_node.setdefault(room.frame.index[seat.worker.node], []).append(seat)
     workers: dict[JobId, list[Worker]] = {}
@@ -76,10 +76,10 @@ def _with_cards(room: Room, specs: Mapping[JobId, JobSpec], seats: list[Seat]) -
 
 
 def _on_node(
-    room: Room, at: int, specs: Mapping[JobId, JobSpec], seats: list[Seat], *, keep: bool
-) -> list[tuple[Seat, Worker]] | None:
+    room: Room, at: int, specs: Mapping[JobId, JobSpec], seats: list[DealtSeat], *, keep: bool
+) -> list[tuple[DealtSeat, Worker]] | None:
     """All of them on this node, those that stay on the cards they have if `keep`. None, and none there, if it fails."""
-    done: list[tuple[Seat, Worker]] = []
+    done: list[tuple[DealtSeat, Worker]] = []
     for seat in sorted(seats, key=lambda seat: not seat.stays) if keep else seats:
         request = specs[seat.job_id].request_of(seat.worker.role)
         if keep and seat.stays:

@@ -30,7 +30,7 @@ from sterna.model.jobs import Job
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory, Target
 from sterna.policies.options import option, shown
-from sterna.policies.sharing import Places, Size, attained, first_start, holds, initial_size, offer_of, served
+from sterna.policies.sharing import Positions, Size, attained, first_start, holds, initial_size, offer_of, served
 from sterna.policies.tiresias import LOWER_QUEUE, SLACK, service_rate
 
 
@@ -78,7 +78,7 @@ class _Queues(NamedTuple):
     used: list[float]  # GPU-seconds that count against the thresholds, what was forgiven included
     number: list[int]  # of the queue, after the moves that are due
     seat: list[float]  # place in the queue; infinite: new there, so behind everybody
-    order: Places  # as jobs are walked: the first queue first, each by seat
+    order: Positions  # as jobs are walked: the first queue first, each by seat
 
 
 def least_attained_service(view: Snapshot, options: LasOptions) -> Target:
@@ -120,7 +120,7 @@ def _queues(view: Snapshot, options: LasOptions) -> _Queues:
 
 
 def _who_might_move(view: Snapshot, options: LasOptions, number: list[int], used: list[float]) -> list[int]:
-    """Places of those who have used up their threshold, not counting what was forgiven; or may have waited enough."""
+    """Positions of those who have used up their threshold, what was forgiven aside, or may have waited enough."""
     limits = [*(limit - SLACK for limit in options.thresholds_gpu_s), inf]
     if not options.promote_knob:
         return [place for place, queue in enumerate(number) if used[place] >= limits[queue]]

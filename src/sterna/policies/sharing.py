@@ -22,7 +22,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant
 from sterna.model.why import NEXT_IN_ORDER, SPARE_ROOM
 
-Places = npt.NDArray[np.intp]
+Positions = npt.NDArray[np.intp]
 
 
 class Size(StrEnum):
@@ -82,12 +82,12 @@ _gpu_s_since_start: Question = attrgetter("gpu_s_since_start")
 _service_rate: Question = attrgetter("service_rate")
 
 
-def ascending(keys: Floats) -> Places:
-    """Places by the key in the same place; equal ones stay in their order."""
+def ascending(keys: Floats) -> Positions:
+    """Positions by the key in the same place; equal ones stay in their order."""
     return keys.argsort(kind="stable")
 
 
-def by_seat(view: Snapshot) -> Places:
+def by_seat(view: Snapshot) -> Positions:
     return ascending(view.columns.of(seat_order))
 
 
@@ -115,7 +115,7 @@ def price(job: Job, workers: int, currency: Currency) -> int:
 
 
 def whole_or_nothing(
-    view: Snapshot, size_of: Callable[[Job], int], order: Places | None = None, *, strict: bool = False
+    view: Snapshot, size_of: Callable[[Job], int], order: Positions | None = None, *, strict: bool = False
 ) -> tuple[dict[JobId, Grant], int]:
     """Give each job in turn `size_of(job)` workers if they fit, else nothing; returns the grants and what is left.
 
@@ -128,7 +128,7 @@ def whole_or_nothing(
 
 
 def served(
-    view: Snapshot, size_of: Callable[[Job], int], order: Places | None = None, *, strict: bool = False
+    view: Snapshot, size_of: Callable[[Job], int], order: Positions | None = None, *, strict: bool = False
 ) -> tuple[list[int], int]:
     """Those to whom `whole_or_nothing` gives something, by their places; and what is left."""
     costs = view.columns.of(cost_question(size_of, view.currency))
@@ -141,8 +141,8 @@ def served(
 _LONG = 512  # from here on vectors are worth their making
 
 
-def _served_in_turn(view: Snapshot, costs: Floats, order: Places | None, *, strict: bool) -> tuple[list[int], int]:
-    """Places of those who get something, one after the other: for short queues, and for strict ones."""
+def _served_in_turn(view: Snapshot, costs: Floats, order: Positions | None, *, strict: bool) -> tuple[list[int], int]:
+    """Positions of those who get something, one after the other: for short queues, and for strict ones."""
     room = view.capacity
     least, free = view.smallest_minimum[view.currency], float(room)
     in_turn = range(len(costs)) if order is None else order.tolist()
@@ -158,12 +158,12 @@ def _served_in_turn(view: Snapshot, costs: Floats, order: Places | None, *, stri
     return places, int(free)
 
 
-def _taken(costs: Floats, room: int) -> tuple[Places, int]:
+def _taken(costs: Floats, room: int) -> tuple[Positions, int]:
     """The same for long queues: whole stretches that fit are taken at once, and those that do not are jumped over.
 
     Costs are never negative; they and their sums are whole numbers, which floats hold exactly.
     """
-    taken: list[Places] = [np.empty(0, np.intp)]
+    taken: list[Positions] = [np.empty(0, np.intp)]
     start = 0
     while start < len(costs):
         fitting = int(np.searchsorted(np.cumsum(costs[start:]), room, side="right"))
@@ -190,7 +190,7 @@ def offer_of(size_of: Callable[[Job], int]) -> Callable[[Job], tuple[JobId, Gran
     return lambda job: (job.spec.id, whole(size_of(job)))
 
 
-def fill_in_order(view: Snapshot, order: Places) -> dict[JobId, Grant]:
+def fill_in_order(view: Snapshot, order: Positions) -> dict[JobId, Grant]:
     """Give each job in turn as much as it may have and there still is; those whose minimum does not fit get nothing."""
     grants: dict[JobId, Grant] = {}
     room, scarce, jobs = view.capacity, int(view.currency), view.wanting

@@ -34,7 +34,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, PolicyMemory, Target
 from sterna.model.why import Because, Why
 from sterna.policies.options import option
-from sterna.policies.sharing import Places, Size, attained, first_start, holds, initial_size, served, whole
+from sterna.policies.sharing import Positions, Size, attained, first_start, holds, initial_size, served, whole
 from sterna.policies.voda_ticks import LOOK_S, Rule, change_after, now_counted, once_granted, queue_at
 
 SLACK = 1e-3  # seconds or GPU-seconds: more than a clock that counts from 1970 loses to rounding
@@ -67,11 +67,11 @@ class TiresiasOptions:
 class Queues(NamedTuple):
     """Who is in which queue, and in which order they are walked: the first queue first, each in its own order."""
 
-    number: Places  # of each job's queue, by its place
-    order: Places
+    number: Positions  # of each job's queue, by its place
+    order: Positions
 
     def below_first(self) -> list[int]:
-        """Places of those in lower queues, as they are walked."""
+        """Positions of those in lower queues, as they are walked."""
         walked = self.number[self.order]
         below: list[int] = self.order[walked > 0].tolist()
         return below
@@ -80,8 +80,8 @@ class Queues(NamedTuple):
 class Helpings(NamedTuple):
     """Who gets how many workers, by place; nobody else gets any."""
 
-    places: Places
-    workers: Places
+    places: Positions
+    workers: Positions
 
 
 def tiresias(view: Snapshot, options: TiresiasOptions) -> Target:
@@ -100,7 +100,7 @@ def feedback_queues(view: Snapshot, options: TiresiasOptions) -> Queues:
     return Queues(number, order)
 
 
-def _by_queue(view: Snapshot, options: TiresiasOptions) -> Places:
+def _by_queue(view: Snapshot, options: TiresiasOptions) -> Positions:
     """Looks at those alone whose queue is remembered or named by a priority, or who have used up a threshold: a job
     that has only ever waited is in the first queue, and that is most of a long queue.
     """
@@ -129,7 +129,7 @@ def _queue_of(job: Job, entry: Mapping[str, float] | None, now_s: float, options
     return queue
 
 
-def _by_voda(view: Snapshot, options: TiresiasOptions) -> Places:
+def _by_voda(view: Snapshot, options: TiresiasOptions) -> Positions:
     now_s, remembered, rule = view.now_s, view.memory.jobs, options.rule
     last = len(options.thresholds_gpu_s)
     numbers: list[int] = []

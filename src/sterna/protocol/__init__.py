@@ -10,7 +10,7 @@ Files are the truth. A datagram carries nothing but "look again"; losing one cos
 from sterna.protocol.environment import STERNA_VARIABLES, BadEnvironment, WorkerIdentity, worker_environment
 from sterna.protocol.lastword import LAST_WORD_BYTES_MAX, write_last_word
 from sterna.protocol.mailbox import read_orders, read_status, write_orders, write_status
-from sterna.protocol.messages import CommittedCheckpoint, Order, Orders, Phase, Status
+from sterna.protocol.messages import CommittedCheckpoint, Order, Orders, Status, WorkerPhase
 from sterna.protocol.wake import WakeSocket, wake_engine, wake_worker
 
 __all__ = [
@@ -20,10 +20,10 @@ __all__ = [
     "CommittedCheckpoint",
     "Order",
     "Orders",
-    "Phase",
     "Status",
     "WakeSocket",
     "WorkerIdentity",
+    "WorkerPhase",
     "read_orders",
     "read_status",
     "wake_engine",

@@ -32,7 +32,7 @@ class Order(StrEnum):
     STOP = "stop"  # save at the next boundary, acknowledge; should_stop() becomes True
 
 
-class Phase(StrEnum):
+class WorkerPhase(StrEnum):
     """Where a worker is."""
 
     ATTACHED = "attached"  # the program has called attach()
@@ -91,7 +91,7 @@ class Status:
     """
 
     pid: int
-    phase: Phase
+    phase: WorkerPhase
     ack: int = 0  # seq of the last order fulfilled; 0: none yet
     world_size: int = 1  # as the process sees it, which under torchrun may differ from what the engine set
     step: int = 0
@@ -143,7 +143,7 @@ class Status:
         try:
             return cls(
                 pid=_whole(body["pid"]),
-                phase=Phase(body["phase"]),
+                phase=WorkerPhase(body["phase"]),
                 ack=_whole(body.get("ack", 0)),
                 world_size=_whole(body.get("world_size", 1)),
                 step=_whole(body.get("step", 0)),

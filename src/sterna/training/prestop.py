@@ -19,9 +19,9 @@ from sterna.protocol import (
     BadEnvironment,
     Order,
     Orders,
-    Phase,
     Status,
     WorkerIdentity,
+    WorkerPhase,
     read_orders,
     read_status,
     wake_worker,
@@ -80,7 +80,7 @@ def _told(mailbox: Path, *, killed_s: float) -> int:
 
 
 def _has_stopped(status: Status, seq: int) -> bool:
-    return status.phase is Phase.FINISHED or (status.phase is Phase.COMMITTED and status.ack >= seq)
+    return status.phase is WorkerPhase.FINISHED or (status.phase is WorkerPhase.COMMITTED and status.ack >= seq)
 
 
 def _saved(status: Status) -> str:

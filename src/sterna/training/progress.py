@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sterna.training.checkpoint.problems import short
+from sterna.training.checkpoint.checkpoint_problems import short
 from sterna.training.data.sources import Position, Source
 from sterna.training.errors import Mismatch
 

@@ -13,7 +13,7 @@ from sterna.model.ids import NodeId
 from sterna.model.nodes import Node
 from sterna.model.quantities import cpu_milli, gpu_milli, memory_bytes
 from sterna.model.resources import Resources
-from sterna.wire.traces.reading import opened
+from sterna.wire.traces.trace_reading import opened
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ from sterna.model.nodes import Node
 from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
+from sterna.wire.document_limits import SNAPSHOT_BYTES_MAX, read_document
 from sterna.wire.fields import Moment, Name, Number, WholeNumber
 from sterna.wire.job_shape import JobBody
-from sterna.wire.limits import SNAPSHOT_BYTES_MAX, read_document
 from sterna.wire.node_shape import DeviceBody, GuestBody, NodeBody, ResourcesBody
 from sterna.wire.problems import Body, InvalidDocument, Problem, problems_of
 from sterna.wire.snapshot_text import API_VERSION, snapshot_record, written

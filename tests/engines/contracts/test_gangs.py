@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sterna.engines.contracts import Place, environment_of, place_in_world
+from sterna.engines.contracts import RankInWorld, environment_of, place_in_world
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, Workload
 from tests.engines.contracts.jobs import in_cluster, job, on_one_machine, worker
@@ -19,11 +19,11 @@ RESTART, TORCHRUN = Contract.RESTART, Contract.TORCHRUN
 @pytest.mark.parametrize(
     ("fixed", "workers", "who", "place"),
     [
-        pytest.param([], [0, 1], (Role.WORKER, 1), Place(1, 2), id="workers among themselves"),
-        pytest.param([(Role.MASTER, 1)], [0, 1], (Role.MASTER, 0), Place(0, 3), id="the master is rank 0"),
-        pytest.param([(Role.MASTER, 1)], [0, 1], (Role.WORKER, 0), Place(1, 3), id="workers follow the master"),
-        pytest.param([(Role.CHIEF, 1)], [0], (Role.CHIEF, 0), Place(0, 2), id="a chief is a master"),
-        pytest.param([], [0, 2, 5], (Role.WORKER, 5), Place(2, 3), id="ranks have no gaps where ordinals do"),
+        pytest.param([], [0, 1], (Role.WORKER, 1), RankInWorld(1, 2), id="workers among themselves"),
+        pytest.param([(Role.MASTER, 1)], [0, 1], (Role.MASTER, 0), RankInWorld(0, 3), id="the master is rank 0"),
+        pytest.param([(Role.MASTER, 1)], [0, 1], (Role.WORKER, 0), RankInWorld(1, 3), id="workers follow the master"),
+        pytest.param([(Role.CHIEF, 1)], [0], (Role.CHIEF, 0), RankInWorld(0, 2), id="a chief is a master"),
+        pytest.param([], [0, 2, 5], (Role.WORKER, 5), RankInWorld(2, 3), id="ranks have no gaps where ordinals do"),
         pytest.param([(Role.PS, 2)], [0], (Role.PS, 1), None, id="a server has no rank"),
         pytest.param([(Role.EVALUATOR, 1)], [0], (Role.EVALUATOR, 0), None, id="nor has an evaluator"),
         pytest.param([(Role.LAUNCHER, 1)], [0], (Role.LAUNCHER, 0), None, id="nor a launcher"),

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from sterna.engines.contracts import launch_of, pod_fields
-from sterna.engines.contracts.launching import LAUNCH_BYTES_MAX, WORD_BYTES_MAX, expanded
+from sterna.engines.contracts.executed_program import LAUNCH_BYTES_MAX, WORD_BYTES_MAX, expanded
 from sterna.model.errors import InvalidRequest
 from sterna.model.jobs import Role
 from sterna.model.workload import Contract, Program

@@ -12,7 +12,7 @@ from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, EVENTS, MIGRA
 from sterna.engines.kubernetes.process.operator import Operator
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.status.job_events import REASONS, Reason
-from sterna.lifecycle.conditions import Kinded, of_kind
+from sterna.lifecycle.condition_rules import Kinded, of_kind
 from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import Body, MemoryCluster, memory_api
 from tests.kubernetes.lab import Fatal, Mortal

@@ -10,8 +10,8 @@ from sterna.model.jobs import Role, Worker
 from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.workload import Contract, Program, RestartPolicy, RoleTemplate, RunPolicy, Success, Workload
-from sterna.protocol import Phase as Said
 from sterna.protocol import Status
+from sterna.protocol import WorkerPhase as Said
 
 GRACE_S = 30.0
 

@@ -21,7 +21,7 @@ from sterna.engines.local.reconcile.effects_due import (
 from sterna.engines.local.reconcile.gang import Process
 from sterna.engines.local.store.rows import ExitKind, WorkerState
 from sterna.model.workload import Contract
-from sterna.protocol import Phase
+from sterna.protocol import WorkerPhase
 from tests.engines.local.gangs import gang, place, process, workload
 
 PLANNED, LEAVING = WorkerState.PLANNED, WorkerState.LEAVING
@@ -105,7 +105,7 @@ def test_what_is_due(look, fence, effects):
 
 
 def test_agents_that_stay_start_their_processes_anew_once_who_left_is_gone():
-    held: dict[str, Any] = {"order": "hold", "order_seq": 1, "said": Phase.COMMITTED, "ack": 1}
+    held: dict[str, Any] = {"order": "hold", "order_seq": 1, "said": WorkerPhase.COMMITTED, "ack": 1}
     torchrun = workload(Contract.TORCHRUN)
     stays, gone = process(0, **held), process(1, end=ExitKind.STOPPED, notice_s=5.0)
     leaves = process(1, state=LEAVING, notice_s=5.0, term_s=5.0, stop_told_s=35.0)

@@ -11,7 +11,7 @@ from sterna.lifecycle.retry import back_off_s
 from sterna.model.jobs import Role
 from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success
-from sterna.protocol import Phase as Said
+from sterna.protocol import WorkerPhase as Said
 from tests.engines.local.gangs import gang, place, process, status, workload
 
 COMPLETED, FAILED, LOST = ExitKind.COMPLETED, ExitKind.FAILED, ExitKind.LOST

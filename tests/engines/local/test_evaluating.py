@@ -12,7 +12,7 @@ from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Category
 from sterna.model.ids import JobId
-from sterna.protocol import Phase, Status
+from sterna.protocol import Status, WorkerPhase
 from tests.engines.local.lab import config, fresh_home, lab, manifest, running, swept, toy
 
 QUICKLY = {"judge.check-interval-s": "0.3"}
@@ -41,7 +41,9 @@ class Asked:
     def say(self, *, steps: int = 10, seconds: float = 1.0, **metrics: float) -> None:
         self.clock.s += seconds
         self.step += steps
-        evaluations.heard(self.book, self.job, Status(pid=1, phase=Phase.TRAINING, step=self.step, metrics=metrics))
+        evaluations.heard(
+            self.book, self.job, Status(pid=1, phase=WorkerPhase.TRAINING, step=self.step, metrics=metrics)
+        )
 
     @property
     def made(self) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from sterna.protocol import Phase, Status
+from sterna.protocol import Status, WorkerPhase
 from sterna.protocol.mailbox import write_status
 from tests.engines.local.lab import lab, manifest
 
@@ -16,7 +16,7 @@ def test_a_rank_that_attached_a_moment_ago_is_known_to_have_when_its_job_is_look
             (job,) = life.book.jobs.values()
             (process,) = job.live
             assert process.status is None
-            write_status(life.home.mailbox(job.row.uid, process.row.uid), Status(pid=1, phase=Phase.RESTORING))
+            write_status(life.home.mailbox(job.row.uid, process.row.uid), Status(pid=1, phase=WorkerPhase.RESTORING))
             assert life._runner is not None
             life._runner.settle(job)
             assert process.status is not None

@@ -22,7 +22,7 @@ from sterna.engines.local.store.rows import ExitKind, WorkerState
 from sterna.model.jobs import Role
 from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RunPolicy
-from sterna.protocol import Phase as Said
+from sterna.protocol import WorkerPhase as Said
 from tests.engines.local.gangs import gang, place, process, workload
 
 LEAVING, PLANNED, RUNNING = WorkerState.LEAVING, WorkerState.PLANNED, WorkerState.RUNNING
@@ -293,12 +293,19 @@ TWO, THREE = (place(0), place(1)), (place(0), place(1), place(2))
     ("look", "moves"),
     [
         pytest.param(
-            gang(process(0, said=Said.TRAINING), process(1, said=Said.TRAINING), of=TORCHRUN, holds=(place(0),)),
+            gang(
+                process(0, said=Said.TRAINING),
+                process(1, said=Said.TRAINING),
+                of=TORCHRUN,
+                holds=(place(0),),
+            ),
             ["hold"],
             id="before one leaves, all save and stand still",
         ),
         pytest.param(
-            gang(process(0, said=Said.TRAINING), of=TORCHRUN, holds=TWO), ["hold"], id="before one joins, likewise"
+            gang(process(0, said=Said.TRAINING), of=TORCHRUN, holds=TWO),
+            ["hold"],
+            id="before one joins, likewise",
         ),
         pytest.param(
             gang(

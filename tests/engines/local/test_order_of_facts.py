@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sterna.compose.local_engine import open_local
-from sterna.engines.local.launch.warden.values import Census, Exited, Launch, Limit, Limits, Phase, ProcessState
+from sterna.engines.local.launch.warden.values import Census, Exited, Launch, Limit, Limits, ProcessPhase, ProcessState
 from sterna.engines.local.process import daemon
 from sterna.model.errors import EngineUnavailable, NotFound
 from sterna.model.plan import Held
@@ -47,12 +47,12 @@ class FakeWarden:
 
     def end(self, uid: str, code: int, *, stopped: bool = False) -> None:
         end = Exited(code, None, 0.0, 0.0, False, stopped, False, 0.0, 0, f"exit code {code}")
-        self.held[uid] = self.held[uid]._replace(phase=Phase.EXITED, exited=end)
+        self.held[uid] = self.held[uid]._replace(phase=ProcessPhase.EXITED, exited=end)
         self.on_exit(self.held[uid])
 
     async def start(self, launch: Launch) -> ProcessState:
         self.starts.append(launch.id)
-        answer = self.held[launch.id] = ProcessState(launch.id, Phase.RUNNING, 7, 0.0, 0.0)
+        answer = self.held[launch.id] = ProcessState(launch.id, ProcessPhase.RUNNING, 7, 0.0, 0.0)
         await self.may_answer.wait()
         self.before_start(launch.id)
         return answer
@@ -65,7 +65,7 @@ class FakeWarden:
         if self.through_before_stops:
             self.end(process_id, 0)
             return self.held[process_id]
-        answer = self.held[process_id] = self.held[process_id]._replace(phase=Phase.STOPPING)
+        answer = self.held[process_id] = self.held[process_id]._replace(phase=ProcessPhase.STOPPING)
         await others_run()
         self.end(process_id, 0, stopped=True)
         return answer

@@ -7,21 +7,21 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sterna.engines.local.launch.warden.values import Exited, HookEnded, Phase, ProcessState
+from sterna.engines.local.launch.warden.values import Exited, HookEnded, ProcessPhase, ProcessState
 from sterna.engines.local.reconcile.process_facts import Known
 
 UID = "a-worker-0-abcde"
 UNHEARD = Known()
 
 
-def state(phase: Phase, *, code: int = 0, notes: tuple[str, ...] = (), hooks: int = 0) -> ProcessState:
-    end = Exited(code, None, 0.0, 0.0, False, False, False, 0.0, 0, "") if phase is Phase.EXITED else None
+def state(phase: ProcessPhase, *, code: int = 0, notes: tuple[str, ...] = (), hooks: int = 0) -> ProcessState:
+    end = Exited(code, None, 0.0, 0.0, False, False, False, 0.0, 0, "") if phase is ProcessPhase.EXITED else None
     ran = tuple(HookEnded(str(number), 0, None, False, "") for number in range(hooks))
     return ProcessState(UID, phase, 7, 0.0, 0.0, exited=end, hooks=ran, notes=notes)
 
 
-STARTING, RUNNING, STOPPING = state(Phase.STARTING), state(Phase.RUNNING), state(Phase.STOPPING)
-EXITED, FAILED, LOST = state(Phase.EXITED, code=1), state(Phase.FAILED), state(Phase.LOST)
+STARTING, RUNNING, STOPPING = state(ProcessPhase.STARTING), state(ProcessPhase.RUNNING), state(ProcessPhase.STOPPING)
+EXITED, FAILED, LOST = state(ProcessPhase.EXITED, code=1), state(ProcessPhase.FAILED), state(ProcessPhase.LOST)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,19 @@ EXITED, FAILED, LOST = state(Phase.EXITED, code=1), state(Phase.FAILED), state(P
         pytest.param(Known(EXITED), LOST, EXITED, id="the next warden knows less of its end than was told"),
         pytest.param(Known(LOST), EXITED, EXITED, id="how it ended is worth more than that it is gone"),
         pytest.param(
-            Known(EXITED), state(Phase.EXITED, code=0), EXITED, id="an end that was told stays as it was told"
+            Known(EXITED), state(ProcessPhase.EXITED, code=0), EXITED, id="an end that was told stays as it was told"
         ),
         pytest.param(
-            Known(RUNNING), state(Phase.RUNNING, hooks=1), state(Phase.RUNNING, hooks=1), id="its hook ended meanwhile"
+            Known(RUNNING),
+            state(ProcessPhase.RUNNING, hooks=1),
+            state(ProcessPhase.RUNNING, hooks=1),
+            id="its hook ended meanwhile",
         ),
         pytest.param(
-            Known(state(Phase.RUNNING, notes=("n",))), RUNNING, state(Phase.RUNNING, notes=("n",)), id="a note stays"
+            Known(state(ProcessPhase.RUNNING, notes=("n",))),
+            RUNNING,
+            state(ProcessPhase.RUNNING, notes=("n",)),
+            id="a note stays",
         ),
         pytest.param(UNHEARD.forgot(), EXITED, None, id="what is forgotten is not heard of again"),
         pytest.param(UNHEARD.forgot(), RUNNING, None, id="... and does not come to life"),
@@ -58,10 +64,10 @@ def test_a_fact_about_an_earlier_part_of_its_life_says_nothing_new(known, told, 
 @pytest.mark.parametrize(
     ("known", "phase"),
     [
-        pytest.param(Known(RUNNING), Phase.LOST, id="one that ran is gone"),
-        pytest.param(UNHEARD, Phase.LOST, id="one that ran before the engine started is gone"),
-        pytest.param(Known(EXITED), Phase.EXITED, id="one whose end was told meanwhile ended as told"),
-        pytest.param(Known(FAILED), Phase.FAILED, id="one that could not start still could not"),
+        pytest.param(Known(RUNNING), ProcessPhase.LOST, id="one that ran is gone"),
+        pytest.param(UNHEARD, ProcessPhase.LOST, id="one that ran before the engine started is gone"),
+        pytest.param(Known(EXITED), ProcessPhase.EXITED, id="one whose end was told meanwhile ended as told"),
+        pytest.param(Known(FAILED), ProcessPhase.FAILED, id="one that could not start still could not"),
     ],
 )
 def test_a_process_that_the_warden_denies(known, phase):
@@ -85,7 +91,7 @@ def test_the_order_of_facts_never_matters():
 
 
 def test_every_phase_has_a_place_in_that_order():
-    for phase in Phase:
+    for phase in ProcessPhase:
         assert UNHEARD.told(state(phase)).state == state(phase)
 
 
@@ -127,7 +133,7 @@ class Interleavings(RuleBasedStateMachine):
     @precondition(lambda self: self.world.state is not None and self.world.state.alive)
     @rule(code=st.integers(0, 3))
     def end(self, code: int) -> None:
-        self.world.state = state(Phase.EXITED, code=code)
+        self.world.state = state(ProcessPhase.EXITED, code=code)
         self.world.ends.append(self.world.state)
         self.post.append(Letter(self.world.state))  # pushed
 
@@ -143,7 +149,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule()
     def stop(self) -> None:
         if self.world.state is not None and self.world.state.alive:
-            self.world.state = self.world.state._replace(phase=Phase.STOPPING)
+            self.world.state = self.world.state._replace(phase=ProcessPhase.STOPPING)
         self.post.append(Letter(self.world.state))
 
     @rule()

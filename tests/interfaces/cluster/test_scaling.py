@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sterna.engines.kubernetes.console.sizes import operations, resized
+from sterna.engines.kubernetes.console.size_requests import operations, resized
 from sterna.model.errors import InvalidRequest
 from sterna.wire.manifests import workload_of_object
 from tests.cluster.requests import ApiError

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from sterna.training.checkpoint.checkpoint_values import Json
 from sterna.training.checkpoint.disk import Disk
 from sterna.training.checkpoint.generations import FORMAT, MANIFEST, manifest_content, name_of
-from sterna.training.checkpoint.values import Json
 
 
 def sha256(data: bytes) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from sterna.training.checkpoint.archive import ArchiveReader, Draft
-from sterna.training.checkpoint.problems import CheckpointProblem
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem
 from tests.needs import needs
 from tests.training.checkpoint.trees import alike, trees
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sterna import training
-from sterna.protocol import Order, Orders, Phase
+from sterna.protocol import Order, Orders, WorkerPhase
 from sterna.training.checkpoint import CheckpointProblem, CheckpointStore
 from sterna.training.orders.stopping import Stopping
 from sterna.training.ranks.agreement import Chief, Member
@@ -31,7 +31,7 @@ def test_ranks_whose_neighbour_stands_still_give_up_before_they_are_killed(pods)
     assert [pod.ended() for pod in gang[:2]] == [0, 0]
     for pod in gang[:2]:
         word = pod.last_word()
-        assert word.phase is Phase.COMMITTED
+        assert word.phase is WorkerPhase.COMMITTED
         assert "came to no common step in time" in (word.problem or "")
         assert word.checkpoint is None or word.checkpoint.step < word.step  # what there is, not what was hoped for
 
@@ -47,7 +47,7 @@ def some_end_sooner(steps: dict[int, int]) -> dict[str, Any]:
 
 def test_a_rank_that_has_ended_already_is_not_waited_for_by_those_who_stop(tmp_path):
     gang = Gang.started(tmp_path, some_end_sooner, {1: 5}, ranks=3)
-    gang.until(lambda status: status.phase is Phase.FINISHED, ranks=[1])
+    gang.until(lambda status: status.phase is WorkerPhase.FINISHED, ranks=[1])
     gang.order(Order.STOP, ranks=[0, 2])
     results = gang.results()
     assert [result["stopped"] for result in results] == [True, False, True]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sterna.protocol import Phase, Status
+from sterna.protocol import Status, WorkerPhase
 from sterna.training.orders.outbox import dated
 from tests.training.kubernetes.pods import Pods, waited_for
 
@@ -32,18 +32,18 @@ def program(*, at_15: str = "pass", at_end: str = "run.finish()") -> list[str]:
 @pytest.mark.parametrize(
     ("command", "code", "phase", "step", "problem"),
     [
-        pytest.param(program(), 0, Phase.FINISHED, 20, None, id="it finishes"),
-        pytest.param(program(at_end="pass"), 0, Phase.TRAINING, 20, None, id="it ends without saying so"),
+        pytest.param(program(), 0, WorkerPhase.FINISHED, 20, None, id="it finishes"),
+        pytest.param(program(at_end="pass"), 0, WorkerPhase.TRAINING, 20, None, id="it ends without saying so"),
         pytest.param(
             program(at_15="raise ValueError('no such sample')"),
             1,
-            Phase.TRAINING,
+            WorkerPhase.TRAINING,
             15,
             "ValueError: no such sample",
             id="it fails",
         ),
-        pytest.param(program(at_15="sys.exit(3)"), 3, Phase.TRAINING, 15, None, id="it exits on its own"),
-        pytest.param(program(at_15="os.kill(os.getpid(), 9)"), -9, Phase.TRAINING, 10, None, id="it is killed"),
+        pytest.param(program(at_15="sys.exit(3)"), 3, WorkerPhase.TRAINING, 15, None, id="it exits on its own"),
+        pytest.param(program(at_15="os.kill(os.getpid(), 9)"), -9, WorkerPhase.TRAINING, 10, None, id="it is killed"),
     ],
 )
 def test_however_a_container_ends_its_last_word_tells_what_is_durable(pods, command, code, phase, step, problem):
@@ -62,7 +62,7 @@ def test_a_container_in_the_same_pod_begins_with_a_clean_word(pods):
         pod, [sys.executable, "-c", "from sterna import training; import os; training.attach(); os._exit(4)"]
     )
     assert again.ended() == 4
-    assert (again.last_word().phase, again.last_word().step) == (Phase.ATTACHED, 0)
+    assert (again.last_word().phase, again.last_word().step) == (WorkerPhase.ATTACHED, 0)
 
 
 def test_only_the_process_that_speaks_for_the_pod_leaves_a_word(pods: Pods) -> None:
@@ -75,12 +75,12 @@ def test_a_file_that_cannot_be_written_costs_nothing(pods: Pods, tmp_path: Path)
     (pod,) = pods.start(program(), also={"STERNA_TERMINATION_LOG": str(tmp_path / "none" / "log")})
     assert pod.ended() == 0, pod.said()
     status = waited_for(pod.status)
-    assert status.phase is Phase.FINISHED
+    assert status.phase is WorkerPhase.FINISHED
 
 
 def test_r8_dates_are_made_once_from_what_the_monotonic_clock_knows():
     """A wall clock that leapt during training moves both dates, and the time between them stays what it was."""
-    status = Status(pid=os.getpid(), phase=Phase.COMMITTED, first_step_mono_s=50.0, last_step_mono_s=80.0)
+    status = Status(pid=os.getpid(), phase=WorkerPhase.COMMITTED, first_step_mono_s=50.0, last_step_mono_s=80.0)
     word = dated(status, wall_s=1_700_000_000.0, mono_s=100.0)
     assert (word.first_step_wall_s, word.stopped_wall_s) == (1_699_999_950.0, 1_699_999_980.0)
-    assert dated(Status(pid=1, phase=Phase.ATTACHED), wall_s=1.0, mono_s=2.0).stopped_wall_s is None
+    assert dated(Status(pid=1, phase=WorkerPhase.ATTACHED), wall_s=1.0, mono_s=2.0).stopped_wall_s is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sterna.protocol import Order, Phase, read_orders
+from sterna.protocol import Order, WorkerPhase, read_orders
 from sterna.training.prestop import order_and_wait
 from tests.needs import needs
 from tests.training.kubernetes.pods import REPOSITORY, Pod, trainer, waited_for
@@ -60,7 +60,7 @@ def test_a_trainer_that_attaches_after_the_hook_has_begun_finds_the_order(pods, 
     gate.touch()
     assert answer(asked)[0] == 0
     assert pod.ended() == 0
-    assert (pod.last_word().phase, pod.last_word().step) == (Phase.COMMITTED, 0)
+    assert (pod.last_word().phase, pod.last_word().step) == (WorkerPhase.COMMITTED, 0)
 
 
 def test_voda_43_the_hook_waits_neither_for_the_dead_nor_for_ever(pods):
@@ -89,7 +89,7 @@ def test_a_container_that_is_started_again_in_its_pod_does_not_obey_the_order_of
     stopped_at = pod.last_word().step
     again = pods.again(pod, TOY)
     pods.until_step(stopped_at + 5)
-    assert again.last_word().phase is not Phase.COMMITTED  # what it says is about itself
+    assert again.last_word().phase is not WorkerPhase.COMMITTED  # what it says is about itself
     assert answer(hook(again))[0] == 0
     assert again.ended() == 0
     assert again.last_word().step > stopped_at

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sterna.protocol import Phase
+from sterna.protocol import WorkerPhase
 from tests.needs import needs, seeds
 from tests.training.kubernetes.pods import Pods, trainer
 from tests.waiting import until
@@ -39,7 +39,7 @@ def test_r5_a_terminated_pod_commits_its_step_and_the_next_incarnation_goes_on_f
     for pod in first:
         word = pod.last_word()
         assert (word.phase, word.step, word.units_done, word.world_size) == (
-            Phase.COMMITTED,
+            WorkerPhase.COMMITTED,
             committed,
             float(committed),
             ranks,
@@ -84,7 +84,7 @@ def test_r7_what_was_stopped_and_resumed_ends_with_the_bits_of_what_was_not(pods
     (expected,) = {line["hash"] for line in straight.trace() if "hash" in line}
     assert {line["hash"] for line in pods.trace() if "hash" in line} == {expected}
     for pod in last:
-        assert (pod.last_word().phase, pod.last_word().step) == (Phase.FINISHED, 96)
+        assert (pod.last_word().phase, pod.last_word().step) == (WorkerPhase.FINISHED, 96)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,7 +105,7 @@ def test_voda_44_a_stop_that_reaches_some_ranks_first_or_alone_stops_all_at_one_
             gang[rank].terminate()
     assert [pod.ended() for pod in gang] == [0, 0, 0], f"seed {seed}"
     words = [pod.last_word() for pod in gang]
-    assert {word.phase for word in words} == {Phase.COMMITTED}, f"seed {seed}"
+    assert {word.phase for word in words} == {WorkerPhase.COMMITTED}, f"seed {seed}"
     (step,) = {word.step for word in words}
     assert {word.checkpoint.step for word in words if word.checkpoint} == {step}
     assert {len(pods.steps(rank=rank, incarnation=1)) for rank in range(3)} == {step}
@@ -121,7 +121,7 @@ def test_a_pod_told_to_stop_while_it_waits_for_others_leaves_and_says_that_nothi
         pod.terminate()
     assert [pod.ended() for pod in gang] == [0, 0]
     for pod in gang:
-        assert (pod.last_word().phase, pod.last_word().step) == (Phase.COMMITTED, 0)
+        assert (pod.last_word().phase, pod.last_word().step) == (WorkerPhase.COMMITTED, 0)
 
 
 def test_a_pod_without_a_place_for_checkpoints_stops_all_the_same_and_says_that_nothing_is_saved(pods, tmp_path):
@@ -132,5 +132,5 @@ def test_a_pod_without_a_place_for_checkpoints_stops_all_the_same_and_says_that_
     pod.terminate()
     assert pod.ended() == 0
     word = pod.last_word()
-    assert (word.phase, word.checkpoint) == (Phase.COMMITTED, None)
+    assert (word.phase, word.checkpoint) == (WorkerPhase.COMMITTED, None)
     assert "no checkpoint directory" in (word.problem or "")

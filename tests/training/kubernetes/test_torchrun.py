@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sterna.protocol import Phase
+from sterna.protocol import WorkerPhase
 from tests.needs import needs
 from tests.training.kubernetes.pods import TRAINERS, Pod, Pods, free_port, waited_for
 
@@ -45,7 +45,7 @@ def test_voda_44_a_member_that_is_told_to_leave_alone_costs_the_others_no_step(p
     members[2].terminate()
     members[2].ended()
     word = members[2].last_word()
-    assert word.phase is Phase.COMMITTED, members[2].said()
+    assert word.phase is WorkerPhase.COMMITTED, members[2].said()
     assert word.checkpoint is not None
     left_at = word.checkpoint.step
     assert left_at == word.step == max(steps_of_world(pods, 3))

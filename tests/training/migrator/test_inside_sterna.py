@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sterna.protocol import Order, Orders, Phase, read_status, wake_worker, worker_environment, write_orders
+from sterna.protocol import Order, Orders, WorkerPhase, read_status, wake_worker, worker_environment, write_orders
 from sterna.training.checkpoint import raise_fence
 from sterna.training.errors import TrainingError
 from sterna.training.migrator.migrator_files import MigratorFiles, every_s, meet_s
@@ -89,38 +89,38 @@ def start(tmp_path):
 
 def test_voda_42_a_stop_is_committed_acknowledged_and_stood_still_for(start):
     worker = start()
-    worker.status(phase=Phase.TRAINING)
+    worker.status(phase=WorkerPhase.TRAINING)
     worker.order(3, Order.STOP)
-    status = worker.status(phase=Phase.COMMITTED, ack=3)
+    status = worker.status(phase=WorkerPhase.COMMITTED, ack=3)
     assert status.checkpoint.step == worker.counter["step"], "nothing is trained after the commit"
     saved = torch.load(worker.checkpoints / "migration.pth", weights_only=True)
     assert saved["counter"] == worker.counter
     worker.order(4, Order.RUN)  # it was taken back
-    worker.status(phase=Phase.TRAINING, ack=4)
+    worker.status(phase=WorkerPhase.TRAINING, ack=4)
     until(lambda: worker.counter["step"] > status.checkpoint.step, "it trains on")
 
 
 def test_voda_42_a_commit_is_acknowledged_and_training_goes_on(start):
     worker = start()
-    worker.status(phase=Phase.TRAINING)
+    worker.status(phase=WorkerPhase.TRAINING)
     worker.order(1, Order.COMMIT)
-    status = worker.status(phase=Phase.TRAINING, ack=1)
+    status = worker.status(phase=WorkerPhase.TRAINING, ack=1)
     assert status.checkpoint.generation == 1
     assert status.save_s > 0
     until(lambda: worker.counter["step"] > status.checkpoint.step, "it trains on")
-    assert worker.status(phase=Phase.TRAINING).metrics["step"] > 0, "the program's own numbers are told"
+    assert worker.status(phase=WorkerPhase.TRAINING).metrics["step"] > 0, "the program's own numbers are told"
 
 
 def test_voda_42_a_stand_by_takes_over_exactly_where_the_old_worker_stopped(start):
     old = start(incarnation=1)
-    old.status(phase=Phase.TRAINING)
+    old.status(phase=WorkerPhase.TRAINING)
     new = start(incarnation=2, standby=True)
-    new.status(phase=Phase.READY)
+    new.status(phase=WorkerPhase.READY)
     old.order(1, Order.STOP)
-    committed = old.status(phase=Phase.COMMITTED, ack=1)
+    committed = old.status(phase=WorkerPhase.COMMITTED, ack=1)
     raise_fence(new.checkpoints, 2)
     new.order(1, Order.RUN)
-    status = new.status(phase=Phase.TRAINING, ack=1)
+    status = new.status(phase=WorkerPhase.TRAINING, ack=1)
     assert status.restored_step == committed.checkpoint.step == old.counter["step"]
     assert status.first_step_mono_s > committed.last_step_mono_s
     until(lambda: new.counter["step"] > old.counter["step"], "the new one trains on")
@@ -128,7 +128,7 @@ def test_voda_42_a_stand_by_takes_over_exactly_where_the_old_worker_stopped(star
 
 def test_voda_42_who_is_fenced_off_writes_no_more_and_says_so(start, capsys):
     old = start(incarnation=1)
-    old.status(phase=Phase.TRAINING)
+    old.status(phase=WorkerPhase.TRAINING)
     raise_fence(old.checkpoints, 2)
     old.order(1, Order.COMMIT)
     status = until(lambda: (found := read_status(old.mailbox)) and found.problem and found, "the problem is told")
@@ -139,18 +139,18 @@ def test_voda_42_who_is_fenced_off_writes_no_more_and_says_so(start, capsys):
 def test_voda_44_other_ranks_acknowledge_too(start):
     first, second = start(rank=0, world=2), start(rank=1, world=2)
     for worker in (first, second):
-        worker.status(phase=Phase.TRAINING)
+        worker.status(phase=WorkerPhase.TRAINING)
     for worker in (first, second):
         worker.order(1, Order.STOP)
     for worker in (first, second):
-        worker.status(phase=Phase.COMMITTED, ack=1)
+        worker.status(phase=WorkerPhase.COMMITTED, ack=1)
     second.order(2, Order.RUN)
-    second.status(phase=Phase.TRAINING, ack=2)
+    second.status(phase=WorkerPhase.TRAINING, ack=2)
 
 
 def test_voda_43_the_hook_of_an_old_worker_leaves_its_replacement_alone(start):
     worker = start(incarnation=2)
-    worker.status(phase=Phase.TRAINING)
+    worker.status(phase=WorkerPhase.TRAINING)
     hook = run_hook(worker.checkpoints, **{**worker.environment, "STERNA_INCARNATION": "1", **unset()})
     assert (hook.returncode, "another trainer has taken over" in hook.stdout) == (0, True)
     own = run_hook(worker.checkpoints, **{**worker.environment, **unset()})
@@ -159,9 +159,9 @@ def test_voda_43_the_hook_of_an_old_worker_leaves_its_replacement_alone(start):
 
 def test_voda_43_the_hook_is_answered_by_a_worker_that_stands_still(start):
     worker = start()
-    worker.status(phase=Phase.TRAINING)
+    worker.status(phase=WorkerPhase.TRAINING)
     worker.order(1, Order.STOP)
-    worker.status(phase=Phase.COMMITTED)
+    worker.status(phase=WorkerPhase.COMMITTED)
     hook = run_hook(worker.checkpoints, **{**worker.environment, **unset()})
     assert (hook.returncode, hook.stdout.rstrip()[-13:]) == (0, "finish ckpts!")
 

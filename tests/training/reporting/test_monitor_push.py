@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 from sterna.protocol import worker_environment
-from sterna.training.reporting.monitor import KEPT_MAX
+from sterna.training.reporting.monitor_link import KEPT_MAX
 from tests.training.reporting.listener import listening
 
 

@@ -19,8 +19,8 @@ from sterna.protocol import (
     STERNA_VARIABLES,
     Order,
     Orders,
-    Phase,
     Status,
+    WorkerPhase,
     read_status,
     wake_worker,
     worker_environment,
@@ -126,7 +126,7 @@ class Gang:
             raise
         return found
 
-    def until_phase(self, phase: Phase) -> list[Status]:
+    def until_phase(self, phase: WorkerPhase) -> list[Status]:
         return self.until(lambda status: status.phase is phase)
 
     def until_acked(self, seq: int) -> list[Status]:

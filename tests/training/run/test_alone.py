@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sterna.protocol import Order, Phase, Status, WakeSocket
+from sterna.protocol import Order, Status, WakeSocket, WorkerPhase
 from sterna.training.checkpoint import raise_fence
 from tests.needs import seeds
 from tests.training.run.gang import Gang
@@ -25,13 +25,13 @@ def test_the_engine_is_woken_for_what_matters(tmp_path):
     engine = WakeSocket(tmp_path / "engine.sock")
     gang = Gang.started(tmp_path, counting, 100_000, 0.005)
     for condition, order in [
-        (lambda status: status.phase is Phase.TRAINING, None),
+        (lambda status: status.phase is WorkerPhase.TRAINING, None),
         (lambda status: status.ack == 1, Order.COMMIT),
-        (lambda status: status.phase is Phase.COMMITTED, Order.STOP),
+        (lambda status: status.phase is WorkerPhase.COMMITTED, Order.STOP),
     ]:
         if order is not None:
             gang.order(order)
-        while not condition(gang.statuses()[0] or Status(pid=0, phase=Phase.ATTACHED)):
+        while not condition(gang.statuses()[0] or Status(pid=0, phase=WorkerPhase.ATTACHED)):
             assert select.select([engine], [], [], 60)[0], "nobody woke the engine"
             assert set(engine.received()) == {"test-worker-0-0"}
     gang.results()
@@ -42,7 +42,7 @@ def test_a_run_that_reaches_its_end_says_so_and_tells_its_progress(tmp_path):
     gang = Gang.started(tmp_path, counting, 30)
     (result,) = gang.results()
     assert (result["step"], result["stopped"], result["restored"]) == (30, False, None)
-    (status,) = gang.until_phase(Phase.FINISHED)
+    (status,) = gang.until_phase(WorkerPhase.FINISHED)
     assert (status.step, status.units_done, status.units_total) == (30, 30.0, 30.0)
     assert status.metrics == {"drawn": result["drawn"][-1]}
     assert status.first_step_mono_s is not None
@@ -70,7 +70,7 @@ def test_r5_what_a_killed_run_draws_again_is_what_it_drew_before(tmp_path, seed)
     (expected,) = straight.results()
     for incarnation in range(3):
         gang = Gang.started(tmp_path / "killed", seeded, seed, incarnation=incarnation)
-        gang.until_phase(Phase.TRAINING)
+        gang.until_phase(WorkerPhase.TRAINING)
         gang.processes[0].join(0.03 * (incarnation + 1) + 0.01 * (seed % 10))
         gang.kill()
     (result,) = Gang.started(tmp_path / "killed", seeded, seed, incarnation=3).results()
@@ -107,16 +107,16 @@ def test_commit_means_the_end_of_the_step_in_a_loop_and_now_outside(tmp_path, ra
 
 def test_sigterm_stops_only_a_program_that_listens_for_it(tmp_path):
     listens = Gang.started(tmp_path / "listens", counting, 100_000, 0.005, signals=True)
-    (status,) = listens.until_phase(Phase.TRAINING)
+    (status,) = listens.until_phase(WorkerPhase.TRAINING)
     os.kill(status.pid, signal.SIGTERM)
     (result,) = listens.results()
     assert result["stopped"]
-    (status,) = listens.until_phase(Phase.COMMITTED)
+    (status,) = listens.until_phase(WorkerPhase.COMMITTED)
     assert status.checkpoint is not None
     assert status.checkpoint.step == result["step"]
 
     does_not = Gang.started(tmp_path / "does not", counting, 100_000, 0.005)
-    (status,) = does_not.until_phase(Phase.TRAINING)
+    (status,) = does_not.until_phase(WorkerPhase.TRAINING)
     os.kill(status.pid, signal.SIGTERM)
     does_not.join()
     assert does_not.processes[0].exitcode == -signal.SIGTERM
@@ -126,7 +126,7 @@ def test_sigterm_stops_only_a_program_that_listens_for_it(tmp_path):
 def test_r6_when_there_is_no_room_training_goes_on_and_the_stop_is_honest_about_the_older_step(tmp_path, ranks):
     gang = Gang.started(tmp_path, without_room, 100_000, 60, ranks=ranks)
     (first, *_) = gang.until(lambda status: status.problem is not None)
-    assert first.phase is Phase.TRAINING
+    assert first.phase is WorkerPhase.TRAINING
     assert "not saved" in (first.problem or "")
     gang.until(lambda later: later.step > first.step + 20)
     seq = gang.order(Order.STOP)
@@ -135,7 +135,7 @@ def test_r6_when_there_is_no_room_training_goes_on_and_the_stop_is_honest_about_
     (step,) = {result["step"] for result in results}
     kept = set()
     for status in gang.until_acked(seq):
-        assert status.phase is Phase.COMMITTED
+        assert status.phase is WorkerPhase.COMMITTED
         assert status.problem is not None
         assert status.checkpoint is not None
         assert 0 < status.checkpoint.step <= 62 < status.step == step
@@ -162,7 +162,7 @@ def test_what_the_programs_own_callable_raises_is_a_problem_and_not_the_end(tmp_
     assert result["step"] == 6
     assert [problem is not None for problem in result["problems"]] == [False, False, False, True, False, False]
     assert "ZeroDivisionError" in result["problems"][3]
-    (status,) = gang.until_phase(Phase.FINISHED)
+    (status,) = gang.until_phase(WorkerPhase.FINISHED)
     assert status.problem is None
     assert status.checkpoint is not None
     assert status.checkpoint.step == 6
@@ -172,7 +172,7 @@ def test_r8_a_wall_clock_that_leaps_changes_nothing(tmp_path):
     gang = Gang.started(tmp_path, with_jumping_clock, 100_000)
     gang.until(lambda status: status.checkpoint is not None and status.checkpoint.generation >= 3)
     (result,) = gang.stopped()
-    (status,) = gang.until_phase(Phase.COMMITTED)
+    (status,) = gang.until_phase(WorkerPhase.COMMITTED)
     assert status.step_s is not None
     assert 0.001 < status.step_s < 5
     assert status.save_s is not None
@@ -193,15 +193,15 @@ def test_r8_the_sdk_never_asks_what_time_it_is():
 
 def test_ranks_that_train_independently_come_and_go_alone(tmp_path):
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=3, gang=False)
-    gang.until_phase(Phase.TRAINING)
+    gang.until_phase(WorkerPhase.TRAINING)
     gang.order(Order.STOP, ranks=[1])
     gang.processes[1].join(60)
-    (status,) = gang.until(lambda status: status.phase is Phase.COMMITTED, ranks=[1])
+    (status,) = gang.until(lambda status: status.phase is WorkerPhase.COMMITTED, ranks=[1])
     for rank in (0, 2):
-        gang.until(lambda other: other.phase is Phase.TRAINING and other.step > status.step, ranks=[rank])
+        gang.until(lambda other: other.phase is WorkerPhase.TRAINING and other.step > status.step, ranks=[rank])
     gang.restart(1, counting, 100_000, 0.005)
     (again,) = gang.until(
-        lambda status: status.phase is Phase.COMMITTED and status.restored_step is not None, ranks=[1]
+        lambda status: status.phase is WorkerPhase.COMMITTED and status.restored_step is not None, ranks=[1]
     )
     assert again.restored_step == status.step
     gang.stopped()
@@ -209,9 +209,9 @@ def test_ranks_that_train_independently_come_and_go_alone(tmp_path):
 
 def test_a_worker_without_a_place_for_checkpoints_trains_and_says_so(tmp_path):
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, also={"STERNA_CHECKPOINT_DIR": ""})
-    (status,) = gang.until_phase(Phase.TRAINING)
+    (status,) = gang.until_phase(WorkerPhase.TRAINING)
     assert "no checkpoint directory" in (status.problem or "")
     (result,) = gang.stopped()
     assert result["stopped"]
-    (status,) = gang.until_phase(Phase.COMMITTED)
+    (status,) = gang.until_phase(WorkerPhase.COMMITTED)
     assert status.checkpoint is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from sterna.protocol import Phase, WorkerIdentity, read_status
+from sterna.protocol import WorkerIdentity, WorkerPhase, read_status
 from sterna.training.orders.outbox import Outbox
 from tests.waiting import until
 
@@ -106,12 +106,12 @@ def test_a_mailbox_that_is_gone_harms_nobody(outbox, tmp_path):
         path.unlink()
     tmp_path.rmdir()
     outbox.report({"loss": 1})
-    outbox.tell(phase=Phase.TRAINING)
+    outbox.tell(phase=WorkerPhase.TRAINING)
     tmp_path.mkdir()
     outbox.tell()
     status = read_status(tmp_path)
     assert status is not None
-    assert status.phase is Phase.TRAINING
+    assert status.phase is WorkerPhase.TRAINING
 
 
 def test_an_endless_problem_is_cut_short(outbox, tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sterna.protocol import Order, Phase
+from sterna.protocol import Order, WorkerPhase
 from sterna.training import Shards
 from tests.needs import needs, seeds
 from tests.training.run.gang import Gang
@@ -26,7 +26,7 @@ def test_voda_44_four_gloo_ranks_with_random_start_skew_restore_one_step_and_end
         about = f"seed {seed}, delays {delays_s}"
         meeting = str(tmp_path / f"meeting-{seed}")
         gang = Gang.started(tmp_path, torch_ddp, 10_000, meeting, ranks=RANKS, incarnation=seed, delays_s=delays_s)
-        gang.until_phase(Phase.TRAINING)
+        gang.until_phase(WorkerPhase.TRAINING)
         gang.processes[0].join(chance.uniform(0, 0.1))
         results = gang.stopped()
         assert {result["restored"] for result in results} == {committed}, about
@@ -35,7 +35,7 @@ def test_voda_44_four_gloo_ranks_with_random_start_skew_restore_one_step_and_end
         assert len(hashes) == 1, about
         (committed,) = {result["step"] for result in results}
         statuses = [status for status in gang.statuses() if status is not None]
-        assert all(status.phase is Phase.COMMITTED for status in statuses), about
+        assert all(status.phase is WorkerPhase.COMMITTED for status in statuses), about
         assert {status.checkpoint.step for status in statuses if status.checkpoint} == {committed}, about
 
 
@@ -49,7 +49,7 @@ def test_r7_resizing_in_mid_epoch_skips_no_sample_and_repeats_none(tmp_path, see
         step_s = 0 if last else 0.03
         gang = Gang.started(tmp_path, walking, samples, batch, epochs, step_s, ranks=ranks, incarnation=incarnation)
         if not last:
-            gang.until_phase(Phase.TRAINING)
+            gang.until_phase(WorkerPhase.TRAINING)
             gang.processes[0].join(chance.uniform(0, 0.25))
             gang.order(Order.STOP)
         results = gang.results()
@@ -67,44 +67,44 @@ def test_r7_resizing_in_mid_epoch_skips_no_sample_and_repeats_none(tmp_path, see
 )
 def test_a_stop_that_reaches_any_rank_stops_all_at_one_committed_step(tmp_path, ranks):
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=3)
-    gang.until_phase(Phase.TRAINING)
+    gang.until_phase(WorkerPhase.TRAINING)
     seq = gang.order(Order.STOP, ranks=ranks)
     results = gang.results()
     assert {result["stopped"] for result in results} == {True}
     assert len({result["step"] for result in results}) == 1
-    statuses = gang.until(lambda status: status.phase is Phase.COMMITTED)
+    statuses = gang.until(lambda status: status.phase is WorkerPhase.COMMITTED)
     assert {status.checkpoint.step for status in statuses if status.checkpoint} == {results[0]["step"]}
     assert all(statuses[rank].ack == seq for rank in ranks)
 
 
 def test_a_commit_is_acknowledged_while_training_goes_on(tmp_path):
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=2)
-    gang.until_phase(Phase.TRAINING)
+    gang.until_phase(WorkerPhase.TRAINING)
     statuses = gang.until_acked(gang.order(Order.COMMIT))
     (step,) = {status.checkpoint.step for status in statuses if status.checkpoint}
-    assert all(status.phase is Phase.TRAINING for status in statuses)
+    assert all(status.phase is WorkerPhase.TRAINING for status in statuses)
     gang.until(lambda status: status.step > step + 20)
     assert {result["step"] > step for result in gang.stopped()} == {True}
 
 
 def test_a_hold_while_training_commits_and_stands_still_until_released(tmp_path):
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=3)
-    gang.until_phase(Phase.TRAINING)
+    gang.until_phase(WorkerPhase.TRAINING)
     statuses = gang.until_acked(gang.order(Order.HOLD))
     (step,) = {status.step for status in statuses}
     assert {status.checkpoint.step for status in statuses if status.checkpoint} == {step}
-    assert {status.phase for status in statuses} == {Phase.COMMITTED}
+    assert {status.phase for status in statuses} == {WorkerPhase.COMMITTED}
     stood = lambda: {status.step for status in gang.statuses() if status} == {step}  # noqa: E731
     stays(stood, "it stands still", for_s=1.5)  # status files are rewritten every second, should a step be made
     gang.order(Order.RUN)
-    gang.until(lambda status: status.phase is Phase.TRAINING and status.step > step)
+    gang.until(lambda status: status.phase is WorkerPhase.TRAINING and status.step > step)
     results = gang.stopped()
     assert len({result["step"] for result in results}) == 1
 
 
 def test_a_hold_can_end_in_a_stop_without_another_step(tmp_path):
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=2)
-    gang.until_phase(Phase.TRAINING)
+    gang.until_phase(WorkerPhase.TRAINING)
     (step,) = {status.step for status in gang.until_acked(gang.order(Order.HOLD))}
     assert {result["step"] for result in gang.stopped()} == {step}
 
@@ -112,14 +112,14 @@ def test_a_hold_can_end_in_a_stop_without_another_step(tmp_path):
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_a_standby_is_ready_then_goes_with_what_the_old_gang_committed(tmp_path, ranks):
     old = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=ranks)
-    old.until_phase(Phase.TRAINING)
+    old.until_phase(WorkerPhase.TRAINING)
     new = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=ranks, incarnation=1, standby=True)
-    new.until_phase(Phase.READY)
+    new.until_phase(WorkerPhase.READY)
     old.order(Order.STOP)
-    committed = old.until_phase(Phase.COMMITTED)
-    assert all(status is not None and status.phase is Phase.READY for status in new.statuses())
+    committed = old.until_phase(WorkerPhase.COMMITTED)
+    assert all(status is not None and status.phase is WorkerPhase.READY for status in new.statuses())
     new.order(Order.RUN)
-    trains = new.until_phase(Phase.TRAINING)
+    trains = new.until_phase(WorkerPhase.TRAINING)
     assert {status.restored_step for status in trains} == {committed[0].step}
     for before, after in zip(committed, trains, strict=True):
         assert after.first_step_mono_s is not None
@@ -133,7 +133,7 @@ def test_a_standby_is_ready_then_goes_with_what_the_old_gang_committed(tmp_path,
 
 def test_a_standby_that_is_no_longer_needed_goes_without_a_trace(tmp_path):
     new = Gang.started(tmp_path, counting, 10, ranks=2, standby=True)
-    new.until_phase(Phase.READY)
+    new.until_phase(WorkerPhase.READY)
     assert {(result["step"], result["stopped"]) for result in new.stopped()} == {(0, True)}
     assert not list((tmp_path / "checkpoints").glob("gen-*"))
 
@@ -143,7 +143,7 @@ def committed_twice(tmp_path: Path, ranks: int) -> list[int]:
     steps = []
     for incarnation in range(2):
         gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=ranks, incarnation=incarnation)
-        gang.until_phase(Phase.TRAINING)
+        gang.until_phase(WorkerPhase.TRAINING)
         steps.append(gang.stopped()[0]["step"])
     assert len(list((tmp_path / "checkpoints").glob("gen-*"))) == 2
     return steps
@@ -156,7 +156,7 @@ def test_what_one_rank_cannot_load_is_loaded_by_none_and_the_user_sees_why(tmp_p
     shard = newest / f"rank-{rank}.sterna"
     shard.write_bytes(shard.read_bytes()[:-1] + b"?")
     gang = Gang.started(tmp_path, counting, 100_000, 0.005, ranks=3, incarnation=2)
-    chief = gang.until_phase(Phase.TRAINING)[0]
+    chief = gang.until_phase(WorkerPhase.TRAINING)[0]
     assert chief.problem is not None
     assert newest.name in chief.problem
     assert "digest" in chief.problem
@@ -196,7 +196,7 @@ def test_a_rank_that_dies_on_the_way_in_can_be_replaced(tmp_path, victim):
     gang.kill(rank=2)
     gang.restart(victim, counting, 100_000, 0.005)
     gang.restart(2, counting, 100_000, 0.005)
-    gang.until_phase(Phase.TRAINING)
+    gang.until_phase(WorkerPhase.TRAINING)
     results = gang.stopped()
     assert len({result["restored"] for result in results}) == 1
     assert len({result["step"] for result in results}) == 1

@@ -16,8 +16,8 @@ from sterna.protocol import (
     STERNA_VARIABLES,
     Order,
     Orders,
-    Phase,
     Status,
+    WorkerPhase,
     read_status,
     wake_worker,
     worker_environment,
@@ -121,15 +121,18 @@ def agents(tmp_path: Path) -> Iterator[Agents]:
 def test_members_join_and_leave_torchrun_and_not_a_step_is_lost(agents):
     agents.start()
     agents.start()
-    agents.until(lambda status: status.phase is Phase.TRAINING and status.step > 5, 0, 1)
+    agents.until(lambda status: status.phase is WorkerPhase.TRAINING and status.step > 5, 0, 1)
 
     agents.order(1, Order.HOLD, 0, 1)  # everybody commits and stands still, so that joining costs nobody a step
     (grown_at,) = {status.step for status in agents.until(lambda status: status.ack == 1, 0, 1)}
     agents.start()
-    agents.until(lambda status: status.phase is Phase.READY, 0, 1)  # new processes, on hold in restore()
+    agents.until(lambda status: status.phase is WorkerPhase.READY, 0, 1)  # new processes, on hold in restore()
     agents.order(2, Order.RUN, 0, 1)
     statuses = agents.until(
-        lambda status: status.phase is Phase.TRAINING and status.world_size == 3 and status.step > grown_at + 5, 0, 1, 2
+        lambda status: status.phase is WorkerPhase.TRAINING and status.world_size == 3 and status.step > grown_at + 5,
+        0,
+        1,
+        2,
     )
     assert {status.restored_step for status in statuses} == {grown_at}
     begins = [agents.launches(worker)[-1] for worker in range(3)]
@@ -142,13 +145,15 @@ def test_members_join_and_leave_torchrun_and_not_a_step_is_lost(agents):
     agents.processes[2].wait(60)
     agents.order(4, Order.RUN, 0, 1)  # the next step cannot complete without the third, so torchrun starts anew
     statuses = agents.until(
-        lambda status: status.phase is Phase.TRAINING and status.world_size == 2 and status.step > shrunk_at + 5, 0, 1
+        lambda status: status.phase is WorkerPhase.TRAINING and status.world_size == 2 and status.step > shrunk_at + 5,
+        0,
+        1,
     )
     assert {status.restored_step for status in statuses} == {shrunk_at}
     assert {agents.launches(worker)[-1]["restored"] for worker in range(2)} == {shrunk_at}
 
     agents.order(5, Order.STOP, 0, 1)
-    statuses = agents.until(lambda status: status.phase is Phase.COMMITTED and status.ack == 5, 0, 1)
+    statuses = agents.until(lambda status: status.phase is WorkerPhase.COMMITTED and status.ack == 5, 0, 1)
     assert len({status.step for status in statuses}) == 1
     for worker in range(2):
         assert agents.processes[worker].wait(60) == 0

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sterna.model.errors import InvalidRequest
-from sterna.wire.limits import BODY_BYTES_MAX, MIB
+from sterna.wire.document_limits import BODY_BYTES_MAX, MIB
 from sterna.wire.manifests import read_manifests, require_runnable
 from sterna.wire.manifests.shapes import words
 from tests.needs import seeds

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sterna.model.errors import InvalidRequest
-from sterna.wire.limits import MIB
+from sterna.wire.document_limits import MIB
 from sterna.wire.manifests import workload_of_object
 from sterna.wire.problems import InvalidDocument
 from tests.wire.manifests.builders import Manifest, elasticjob, mpijob, pytorchjob, tfjob, workload

@@ -4,14 +4,14 @@
 """
 
 from sterna.engines.contracts.environment import ContractFiles, environment_of
-from sterna.engines.contracts.launching import Launch, launch_of, pod_fields
-from sterna.engines.contracts.members import Member, Place, addresses_of, place_in_world
+from sterna.engines.contracts.executed_program import Launch, launch_of, pod_fields
+from sterna.engines.contracts.members import Member, RankInWorld, addresses_of, place_in_world
 
 __all__ = [
     "ContractFiles",
     "Launch",
     "Member",
-    "Place",
+    "RankInWorld",
     "addresses_of",
     "environment_of",
     "launch_of",

@@ -23,7 +23,7 @@ class Member(NamedTuple):
     chief_port: int | None = None  # of a parameter server with the chief beside it; None: the port after `port`
 
 
-class Place(NamedTuple):
+class RankInWorld(NamedTuple):
     rank: int
     size: int  # of the world: how many ranks there are
 
@@ -50,7 +50,7 @@ def addresses_of(workload: Workload, workers: Iterable[int]) -> tuple[tuple[Role
     return places_of(workload, workers)
 
 
-def place_in_world(role: Role, ordinal: int, members: Iterable[Member]) -> Place | None:
+def place_in_world(role: Role, ordinal: int, members: Iterable[Member]) -> RankInWorld | None:
     """Rank and world size among `members`. None: a role that stands beside the training, like a launcher or a PS.
 
     Ranks have no gaps even where ordinals do.
@@ -58,7 +58,7 @@ def place_in_world(role: Role, ordinal: int, members: Iterable[Member]) -> Place
     if role not in TAKES_PART:
         return None
     ranks = _ranks(tuple(members))
-    return Place(ranks[role, ordinal], len(ranks))
+    return RankInWorld(ranks[role, ordinal], len(ranks))
 
 
 @lru_cache(maxsize=32)  # all members of a gang ask, one after the other

@@ -15,7 +15,7 @@ from sterna.engines.door import answers
 from sterna.engines.door.answers import INTERNAL, Answer, Problem, problem_of, shown, unavailable
 from sterna.engines.door.cluster_info import cluster_info
 from sterna.engines.door.household import Household, Taken
-from sterna.engines.door.moves import read_request, require_movable, target_of, the_one_meant
+from sterna.engines.door.worker_moves import read_request, require_movable, target_of, the_one_meant
 from sterna.model.errors import SternaError
 from sterna.protocol import reports
 from sterna.protocol.reports import BadReport, Batch

@@ -7,7 +7,7 @@ check, because it waits or a move is being paid for, reports nothing.
 
 from typing import NamedTuple
 
-from sterna.engines.simulator.sharing import SharingEngine
+from sterna.engines.simulator.node_sharing import SharingEngine
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.engines.simulator.world import SimulatedEngine
 from sterna.model.ids import JobId

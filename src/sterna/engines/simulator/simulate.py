@@ -13,8 +13,8 @@ from sterna.engines.loop import run_at_once, run_cycle
 from sterna.engines.pacing import Happening, Pacer
 from sterna.engines.simulator.evaluations import Evaluations
 from sterna.engines.simulator.misfortune import Costs, Faults
+from sterna.engines.simulator.node_sharing import SharingEngine
 from sterna.engines.simulator.results import Considered, JobRecord, Sample, SimulationResult
-from sterna.engines.simulator.sharing import SharingEngine
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.engines.simulator.world import SimulatedEngine
 from sterna.journal.journal import Journal, NoJournal

@@ -34,7 +34,7 @@ def _print_formats() -> None:
 
 def _print_trace(file: str, layout: str | None) -> None:
     from sterna.interfaces.plots.scales import duration
-    from sterna.wire.traces.reading import read_trace
+    from sterna.wire.traces.trace_reading import read_trace
 
     trace = read_trace(trace_path(file), layout)
     submitted = [row.submitted_s for row in trace.rows]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sterna.interfaces.plots.frame import TITLE_PX, heading
+from sterna.interfaces.plots.chart_frame import TITLE_PX, heading
 from sterna.interfaces.plots.svg import COLOURS, document, tag, text
 
 _WIDTH = 420.0

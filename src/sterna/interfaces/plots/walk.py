@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from sterna.interfaces.plots.frame import TITLE_PX, heading
+from sterna.interfaces.plots.chart_frame import TITLE_PX, heading
 from sterna.interfaces.plots.svg import COLOURS, document, polyline, tag, text, text_width
 
 _WIDTH = 420.0

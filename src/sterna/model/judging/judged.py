@@ -21,8 +21,8 @@ from sterna.model.judging.gathering import (
     smoothed,
 )
 from sterna.model.judging.judge import Judge, Mode, Rule
-from sterna.model.judging.records import Reader, Record, UnreadableRecord, known
-from sterna.model.judging.rules import RULES, Finding
+from sterna.model.judging.judging_records import Reader, Record, UnreadableRecord, known
+from sterna.model.judging.judging_rules import RULES, Finding
 from sterna.model.judging.trend import Rate
 
 COMPAT_FORGETS_AFTER_S = 60.0  # container-migration drops what it knows of a pod that was silent for longer

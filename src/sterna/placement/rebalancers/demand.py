@@ -11,7 +11,7 @@ from math import inf
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, Worker
 from sterna.model.nodes import Node
-from sterna.placement.rebalancers.scene import Scene, Seat
+from sterna.placement.rebalancers.scene import HeldSeat, Scene
 
 _NEARLY = 0.9  # measurements are never exact
 
@@ -24,14 +24,14 @@ class Demands:
         self._known: dict[tuple[NodeId, JobId, Worker], float] = {}
         self._greedy_from: dict[NodeId, float] = {}
 
-    def milli(self, node: Node, seat: Seat) -> float:
+    def milli(self, node: Node, seat: HeldSeat) -> float:
         """Of one worker, were it on this node."""
         key = (node.id, seat.job.id, seat.worker)
         if key not in self._known:
             self._known[key] = min(self._wanted(seat), cpu_milli(node))
         return self._known[key]
 
-    def _wanted(self, seat: Seat) -> float:
+    def _wanted(self, seat: HeldSeat) -> float:
         spec, role = seat.job.spec, seat.worker.role
         limit, request = spec.limit_of(role).cpu_milli, spec.request_of(role)
         if limit:

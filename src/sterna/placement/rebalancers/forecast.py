@@ -13,7 +13,7 @@ from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
 from sterna.placement.rebalancers.cost import CostOptions, time_left_s
 from sterna.placement.rebalancers.demand import Demands, cpu_milli
-from sterna.placement.rebalancers.scene import Scene, Seat, Unit
+from sterna.placement.rebalancers.scene import HeldSeat, Scene, Unit
 
 _Ends = dict[JobId, float]  # seconds from now until the last worker of a job on some node ends
 
@@ -34,7 +34,7 @@ class Forecast:
             node: self._ends(node, [seat for seat in residents[node] if not _is_of(seat, unit)])
             for node in sorted(unit.leaves)  # in a fixed order, so that sums are the same everywhere
         }
-        changed[to] = self._ends(to, [*residents[to], *(Seat(unit.job, worker) for worker in unit.workers)])
+        changed[to] = self._ends(to, [*residents[to], *(HeldSeat(unit.job, worker) for worker in unit.workers)])
         touched = {seat.job.id: seat.job for node in changed for seat in residents[node]}
         return {job_id: self._end_s(job, changed) - self._end_s(job, {}) for job_id, job in touched.items()}
 
@@ -54,7 +54,7 @@ class Forecast:
             self._as_they_are[node] = {} if residents is None else self._ends(node, residents)
         return self._as_they_are[node]
 
-    def _ends(self, node_id: NodeId, seats: Sequence[Seat]) -> _Ends:
+    def _ends(self, node_id: NodeId, seats: Sequence[HeldSeat]) -> _Ends:
         scene, node = self._scene, self._scene.view.cluster.by_id[node_id]
         demands = [self._demands.milli(node, seat) for seat in seats]
         times_s = [time_left_s(seat.job, scene.now_s, self._options) for seat in seats]
@@ -64,7 +64,7 @@ class Forecast:
         return ends
 
 
-def _is_of(seat: Seat, unit: Unit) -> bool:
+def _is_of(seat: HeldSeat, unit: Unit) -> bool:
     return seat.job is unit.job and seat.worker in unit.workers
 
 

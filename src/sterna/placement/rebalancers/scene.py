@@ -21,7 +21,7 @@ from sterna.placement.room import Demand, Room
 MOVABLE = frozenset({Role.WORKER, Role.EVALUATOR})  # the others hold what their job cannot lose
 
 
-class Seat(NamedTuple):
+class HeldSeat(NamedTuple):
     job: Job
     worker: Worker
 
@@ -78,13 +78,13 @@ class Scene:
         return frame_of(self.view.cluster)
 
     @cached_property
-    def residents(self) -> Mapping[NodeId, tuple[Seat, ...]]:
+    def residents(self) -> Mapping[NodeId, tuple[HeldSeat, ...]]:
         """Workers by node, every node of the pool named, in the order of jobs and workers."""
-        by_node: dict[NodeId, list[Seat]] = {node.id: [] for node in self.nodes}
+        by_node: dict[NodeId, list[HeldSeat]] = {node.id: [] for node in self.nodes}
         for job in self.view.jobs:
             for worker in self.layout.workers_of(job.id):
                 if worker.node in by_node:
-                    by_node[worker.node].append(Seat(job, worker))
+                    by_node[worker.node].append(HeldSeat(job, worker))
         return {node_id: tuple(seats) for node_id, seats in by_node.items()}
 
     @cached_property

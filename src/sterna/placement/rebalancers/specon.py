@@ -24,7 +24,7 @@ from sterna.placement.rebalancers.cost import CostMode, CostOptions, pause_s, we
 from sterna.placement.rebalancers.demand import Demands, cpu_milli
 from sterna.placement.rebalancers.forecast import Forecast
 from sterna.placement.rebalancers.rounds import Answer, Bundle, Move, Question, Stay, not_worth_it
-from sterna.placement.rebalancers.scene import Seat, Unit, category_of
+from sterna.placement.rebalancers.scene import HeldSeat, Unit, category_of
 
 _ROUND = "round_s"  # when the last round was that moved something or saw something new
 _WEIGHED_MAX = 8  # targets of a candidate for which the future is worked out, the calmest
@@ -151,13 +151,13 @@ class _Weigher:
     options: SpeconOptions
     cost: CostOptions
 
-    def part(self, node: Node, seat: Seat) -> float:
+    def part(self, node: Node, seat: HeldSeat) -> float:
         if self.options.contention is Contention.CPU:
             return self.demands.milli(node, seat) / cpu_milli(node)
         return weight_of(seat.category, self.cost)
 
     def added(self, node: Node, unit: Unit) -> float:
-        return sum(self.part(node, Seat(unit.job, worker)) for worker in unit.workers)
+        return sum(self.part(node, HeldSeat(unit.job, worker)) for worker in unit.workers)
 
 
 def _longest_converged(unit: Unit) -> tuple[object, ...]:

@@ -11,12 +11,12 @@ is ever pickled or unpickled here, and neither torch nor NumPy is imported unles
 is to be loaded.
 """
 
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, Fenced, LoanBroken
+from sterna.training.checkpoint.checkpoint_values import FilesToSave, Generation, Loaded, Saved, SavedFiles, Skipped
 from sterna.training.checkpoint.fence import raise_fence
 from sterna.training.checkpoint.lending import Loan, OptimizerLoan
 from sterna.training.checkpoint.pending_save import PendingSave
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced, LoanBroken
 from sterna.training.checkpoint.store import CheckpointStore
-from sterna.training.checkpoint.values import FilesToSave, Generation, Loaded, Saved, SavedFiles, Skipped
 
 __all__ = [
     "CheckpointProblem",

@@ -28,11 +28,11 @@ from sterna.training.checkpoint.arrays import (
     scalar_from,
     tensor_from,
 )
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, reading, short
+from sterna.training.checkpoint.checkpoint_values import FilesToSave, Json, SavedFiles
 from sterna.training.checkpoint.disk import BLOCK_BYTES, Disk, write_file
 from sterna.training.checkpoint.memory import Part, address_of_bytes, readable
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading, short
 from sterna.training.checkpoint.skeleton import decoded, encoded
-from sterna.training.checkpoint.values import FilesToSave, Json, SavedFiles
 
 MAGIC = b"STERNA\x01\n"
 FORMAT = 1

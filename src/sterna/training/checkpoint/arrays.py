@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, short
+from sterna.training.checkpoint.checkpoint_values import Json
 from sterna.training.checkpoint.memory import Part, writable
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, short
-from sterna.training.checkpoint.values import Json
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _DTYPE = re.compile(r"[<>|=]?[?A-Za-z]\d{0,10}(?:\[[0-9A-Za-z/]{1,20}\])?")  # "<f8", "|S5", "<M8[25s]": no expressions

@@ -14,9 +14,9 @@ from itertools import chain
 from pathlib import Path
 
 from sterna.training.checkpoint.archive import ALIGNMENT, Draft
+from sterna.training.checkpoint.checkpoint_problems import LoanBroken
 from sterna.training.checkpoint.disk import WRITE_BYTES, Disk, write_aligned
 from sterna.training.checkpoint.memory import Region, address_of_bytes, copy_long, copy_short
-from sterna.training.checkpoint.problems import LoanBroken
 
 _JOB_BYTES = 4 << 20  # a piece of copying that one thread does at a time
 _SHORT_BYTES = 64 << 10

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sterna.training.checkpoint.checkpoint_problems import Damaged, short
 from sterna.training.checkpoint.memory import readable
-from sterna.training.checkpoint.problems import Damaged, short
 
 WRITE_BYTES = 8 << 20  # per call: large enough to be cheap, small enough that the cache still holds it for the digest
 _NOT_FOR_DIRECTORIES = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES}  # some file systems sync no directories

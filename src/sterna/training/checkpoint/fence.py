@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, Fenced, short
+from sterna.training.checkpoint.checkpoint_values import Skipped
 from sterna.training.checkpoint.disk import Disk, read_json, write_json
 from sterna.training.checkpoint.generations import MANIFEST, Manifest, being_read, order_of, read_manifest
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced, short
-from sterna.training.checkpoint.values import Skipped
 
 FILE = "fence.json"
 _LOCK = ".fence.lock"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sterna.training.checkpoint.archive import is_file_name
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, Fenced, short
+from sterna.training.checkpoint.checkpoint_values import FilesToSave, Generation, Json
 from sterna.training.checkpoint.disk import Disk, read_json, write_json
 from sterna.training.checkpoint.generations import (
     FORMAT,
@@ -22,9 +24,7 @@ from sterna.training.checkpoint.generations import (
     read_manifest,
     shard_name,
 )
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced, short
 from sterna.training.checkpoint.rank_directory import RankDirectory
-from sterna.training.checkpoint.values import FilesToSave, Generation, Json
 from sterna.training.patience import Patience
 
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, reading, short
+from sterna.training.checkpoint.checkpoint_values import Generation, Json
 from sterna.training.checkpoint.disk import digest_of, open_regular, read_json
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading, short
-from sterna.training.checkpoint.values import Generation, Json
 
 MANIFEST = "manifest.json"
 FORMAT = 1

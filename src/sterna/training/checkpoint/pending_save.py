@@ -11,6 +11,8 @@ from queue import SimpleQueue
 
 from sterna.training.checkpoint.archive import Draft
 from sterna.training.checkpoint.capture import Capture
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, LoanBroken
+from sterna.training.checkpoint.checkpoint_values import Generation, Json, Saved
 from sterna.training.checkpoint.generation_writer import (
     await_manifest,
     call_writers,
@@ -24,9 +26,7 @@ from sterna.training.checkpoint.generation_writer import (
 from sterna.training.checkpoint.generations import MANIFEST, name_of
 from sterna.training.checkpoint.lending import Loan
 from sterna.training.checkpoint.memory import Region
-from sterna.training.checkpoint.problems import CheckpointProblem, LoanBroken
 from sterna.training.checkpoint.rank_directory import RankDirectory, retain
-from sterna.training.checkpoint.values import Generation, Json, Saved
 
 _ALONE_BYTES = 4 << 20  # less than this is copied sooner than a second thread could help
 

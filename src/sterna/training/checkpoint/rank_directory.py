@@ -13,10 +13,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, Fenced
 from sterna.training.checkpoint.disk import Disk, read_json, write_json
 from sterna.training.checkpoint.fence import Fence, found, read_fence
 from sterna.training.checkpoint.generations import MANIFEST, Manifest, order_of, unless_read
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, Fenced
 
 BAD = "bad-"  # what a damaged generation's name begins with once it has been set aside
 _TRASH = "trash-"

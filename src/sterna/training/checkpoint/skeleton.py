@@ -14,8 +14,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading
-from sterna.training.checkpoint.values import FilesToSave, Json
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, reading
+from sterna.training.checkpoint.checkpoint_values import FilesToSave, Json
 
 DEPTH_MAX = 200  # nested deeper than this: most likely a container that holds itself
 INLINE_BYTES_MAX = 256  # longer ones go to a buffer

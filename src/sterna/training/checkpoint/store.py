@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sterna.training.checkpoint.archive import ALIGNMENT, ArchiveReader, Draft
+from sterna.training.checkpoint.checkpoint_problems import CheckpointProblem, Damaged, reading
+from sterna.training.checkpoint.checkpoint_values import Generation, Json, Loaded, Saved, Skipped
 from sterna.training.checkpoint.disk import Disk, digest_of
 from sterna.training.checkpoint.fence import choose, fence_for_reading, found, raise_fence, read_fence
 from sterna.training.checkpoint.generations import (
@@ -27,9 +29,7 @@ from sterna.training.checkpoint.generations import (
 from sterna.training.checkpoint.lending import Loan
 from sterna.training.checkpoint.memory import Region
 from sterna.training.checkpoint.pending_save import PendingSave, Task, Worker, checked_about
-from sterna.training.checkpoint.problems import CheckpointProblem, Damaged, reading
 from sterna.training.checkpoint.rank_directory import RankDirectory, set_aside
-from sterna.training.checkpoint.values import Generation, Json, Loaded, Saved, Skipped
 
 
 class CheckpointStore:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sterna.training.checkpoint.checkpoint_problems import Damaged
 from sterna.training.checkpoint.disk import digest_of as digest_of_open
 from sterna.training.checkpoint.disk import open_regular
-from sterna.training.checkpoint.problems import Damaged
 from sterna.training.migrator.signal_files import Desk
 from sterna.training.migrator.signal_protocol import Generation
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sterna.protocol import CommittedCheckpoint, Order, Orders, Phase, WorkerIdentity, read_status
+from sterna.protocol import CommittedCheckpoint, Order, Orders, WorkerIdentity, WorkerPhase, read_status
 from sterna.training.orders.notices import Notices
 from sterna.training.orders.outbox import Outbox
 
@@ -30,11 +30,11 @@ class Link:
     def hold(self) -> None:
         """Stand by until ordered to run. Told to stop before it has begun, a worker just stands until it is ended."""
         while (orders := self._look()).order in (Order.HOLD, Order.STOP):
-            phase = Phase.READY if orders.order is Order.HOLD else Phase.COMMITTED
+            phase = WorkerPhase.READY if orders.order is Order.HOLD else WorkerPhase.COMMITTED
             if (phase, orders.seq) != (self._outbox.status.phase, self._outbox.status.ack):
                 self._outbox.tell(phase=phase, ack=orders.seq)
             self.wait(_LOOK_S)
-        self._outbox.tell(phase=Phase.RESTORING)
+        self._outbox.tell(phase=WorkerPhase.RESTORING)
 
     def restored(self, *, step: int, load_s: float) -> None:
         """Note for the next status what was loaded."""
@@ -45,8 +45,8 @@ class Link:
         orders, status = self._look(), self._outbox.status
         ack = max(status.ack, orders.seq) if orders.order is Order.RUN else status.ack
         self._outbox.report(dict(numbers))
-        if (Phase.TRAINING, ack) != (status.phase, status.ack):
-            self._outbox.tell(phase=Phase.TRAINING, ack=ack)
+        if (WorkerPhase.TRAINING, ack) != (status.phase, status.ack):
+            self._outbox.tell(phase=WorkerPhase.TRAINING, ack=ack)
 
     def pending(self) -> Orders | None:
         """An order that needs a checkpoint and has not got it yet."""
@@ -59,7 +59,9 @@ class Link:
 
     def fulfilled(self, orders: Orders) -> None:
         """The state that `orders` asked for is durable."""
-        self._outbox.tell(phase=Phase.TRAINING if orders.order is Order.COMMIT else Phase.COMMITTED, ack=orders.seq)
+        self._outbox.tell(
+            phase=WorkerPhase.TRAINING if orders.order is Order.COMMIT else WorkerPhase.COMMITTED, ack=orders.seq
+        )
 
     def released(self) -> bool:
         """Whether a stop or hold has been taken back."""
@@ -73,7 +75,7 @@ class Link:
             if orders.seq > self._outbox.status.ack:  # a hold has become a stop, or the reverse
                 self._outbox.tell(ack=orders.seq)
             self.wait(_LOOK_S)
-        self._outbox.tell(phase=Phase.TRAINING)
+        self._outbox.tell(phase=WorkerPhase.TRAINING)
 
     def problem(self, text: str) -> None:
         """Tell why nothing could be saved."""
@@ -81,8 +83,8 @@ class Link:
 
     def finished(self) -> None:
         """Tell that the program came to its end, unless it was stopped."""
-        if self._outbox.status.phase is not Phase.COMMITTED:  # one that was stopped has not finished
-            self._outbox.tell(phase=Phase.FINISHED)
+        if self._outbox.status.phase is not WorkerPhase.COMMITTED:  # one that was stopped has not finished
+            self._outbox.tell(phase=WorkerPhase.FINISHED)
 
     def wait(self, at_most_s: float) -> None:
         """Until there may be orders, or so long."""

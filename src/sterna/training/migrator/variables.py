@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from sterna.training.checkpoint.problems import short
+from sterna.training.checkpoint.checkpoint_problems import short
 from sterna.training.errors import Mismatch, RestoreFailed, TrainingError
 from sterna.training.migrator.signal_protocol import Generation
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sterna.protocol import Phase, Status, WorkerIdentity, wake_engine, write_last_word, write_status
+from sterna.protocol import Status, WorkerIdentity, WorkerPhase, wake_engine, write_last_word, write_status
 
 _EVERY_S = 1.0
 _METRICS_MAX = 256
@@ -35,7 +35,7 @@ class Outbox:
         facts: Callable[[], dict[str, Any]],  # fields that change with every step, gathered when the file is written
         watch: Callable[[], None] = lambda: None,  # called once a second by the thread
     ) -> None:
-        self._status = Status(pid=os.getpid(), phase=Phase.ATTACHED, ack=ack, world_size=identity.world_size)
+        self._status = Status(pid=os.getpid(), phase=WorkerPhase.ATTACHED, ack=ack, world_size=identity.world_size)
         self._metrics: dict[str, float] = {}
         self._mailbox = identity.mailbox if identity.local_rank == 0 else None
         self._engine = identity.wake

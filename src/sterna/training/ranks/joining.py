@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from sterna.protocol import Order, Orders, WorkerIdentity
 from sterna.training.checkpoint import CheckpointProblem, CheckpointStore, Generation, Loaded
-from sterna.training.checkpoint.problems import short
+from sterna.training.checkpoint.checkpoint_problems import short
 from sterna.training.errors import Mismatch, RestoreFailed
 from sterna.training.progress import position_in
 from sterna.training.ranks.agreement import Agreement, Alone, Chief, Member

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sterna.protocol import Order, Orders, Phase, WorkerIdentity
+from sterna.protocol import Order, Orders, WorkerIdentity, WorkerPhase
 from sterna.training.checkpoint import Loaded
 from sterna.training.errors import MembersLeft, Superseded, TrainingError
 from sterna.training.orders.demands import Demands
@@ -105,17 +105,17 @@ class Worker:
         return self._demands.should_leave_meeting()
 
     def say_ready(self) -> None:
-        self._outbox.tell(phase=Phase.READY, ack=self._demands.answer_all())
+        self._outbox.tell(phase=WorkerPhase.READY, ack=self._demands.answer_all())
 
     def say_restoring(self) -> None:
-        if self._outbox.status.phase is not Phase.RESTORING:
-            self._outbox.tell(phase=Phase.RESTORING)
+        if self._outbox.status.phase is not WorkerPhase.RESTORING:
+            self._outbox.tell(phase=WorkerPhase.RESTORING)
 
     def training(self) -> None:
         """The first step of this process begins."""
         if self.look().order is Order.RUN:
             self._demands.answer_all()
-        self._outbox.tell(phase=Phase.TRAINING, ack=self._demands.answered)
+        self._outbox.tell(phase=WorkerPhase.TRAINING, ack=self._demands.answered)
 
     def boundary(self, captured: Captured) -> None:
         """Between two steps: notice, agree, save, acknowledge."""
@@ -180,7 +180,7 @@ class Worker:
             elif cut.kind is Kind.LEAVE:
                 self._make_room()
             else:
-                self._outbox.tell(phase=Phase.COMMITTED, ack=self._demands.answered)
+                self._outbox.tell(phase=WorkerPhase.COMMITTED, ack=self._demands.answered)
                 self._stand_still()
         self._progress.paused()
 
@@ -239,11 +239,11 @@ class Worker:
         if ended_in is Kind.STOP:
             self._stop(self._demands.answered)
         else:
-            self._outbox.tell(phase=Phase.TRAINING, ack=self._demands.answered)
+            self._outbox.tell(phase=WorkerPhase.TRAINING, ack=self._demands.answered)
 
     def _stop(self, seq: int) -> None:
         self.stopped = True
-        self._outbox.tell(lasting=True, phase=Phase.COMMITTED, ack=max(seq, self._outbox.status.ack))
+        self._outbox.tell(lasting=True, phase=WorkerPhase.COMMITTED, ack=max(seq, self._outbox.status.ack))
 
     def _tell_saved(self) -> None:
         """What came of a save, good or bad. Orders that waited for it are acknowledged either way, as things are."""
@@ -274,7 +274,7 @@ class Worker:
         if problem is not None:
             self._outbox.tell(lasting=True, problem=problem)
         elif not self.stopped:
-            self._outbox.tell(lasting=True, phase=Phase.FINISHED)
+            self._outbox.tell(lasting=True, phase=WorkerPhase.FINISHED)
         self._outbox.close()
         self._demands.close(listening=self.stopped)
 

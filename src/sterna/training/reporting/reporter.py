@@ -12,7 +12,7 @@ from sterna.protocol.tokens import TokenFile
 from sterna.training.progress import Progress
 
 if TYPE_CHECKING:
-    from sterna.training.reporting.monitor import MonitorPush
+    from sterna.training.reporting.monitor_link import MonitorPush
     from sterna.training.reporting.trainer_status import TrainerStatusPush
 
 _TRAINER_URL = "KUBEFLOW_TRAINER_SERVER_URL"  # as in `trainer_status.py`
@@ -79,7 +79,7 @@ def _monitor(
     if not url or not (speaks or every_rank):
         return None
     from sterna.training.reporting.endpoint import Endpoint  # HTTP and TLS take a while to import: only if needed
-    from sterna.training.reporting.monitor import MonitorPush
+    from sterna.training.reporting.monitor_link import MonitorPush
 
     token_file, given = environment.get(MONITOR_TOKEN_FILE), environment.get(MONITOR_TOKEN)
     return MonitorPush(

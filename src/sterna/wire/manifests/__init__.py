@@ -1,4 +1,7 @@
-"""Manifests as people give them to Kubernetes, read into workloads; every problem of a file is reported at once."""
+"""Manifests as people give them to Kubernetes, read into workloads; every problem of a file is reported at once.
+
+There is one file a kind of job, and one for each part that the kinds share: pods, roles, sizes, where it may run.
+"""
 
 from sterna.wire.manifests.migration import read_migration
 from sterna.wire.manifests.reading import ManifestDocument, read_manifests, workload_of_object

@@ -4,7 +4,7 @@ import re
 from typing import Any, NamedTuple
 
 from sterna.model.errors import InvalidRequest
-from sterna.wire.limits import decoded_text, read_document
+from sterna.wire.document_limits import decoded_text, read_document
 
 DOCUMENTS_MAX = 500
 VALUES_MAX = 20_000  # of one document, whatever its aliases stand for: a job of many roles has some hundreds

@@ -13,10 +13,10 @@ from pydantic import Field
 from sterna.model.ids import NodeId
 from sterna.model.migrations import MigrationRequest
 from sterna.wire.fields import COUNT_MAX
+from sterna.wire.manifests.cluster_objects import object_values
 from sterna.wire.manifests.documents import VALUES_MAX
 from sterna.wire.manifests.findings import Findings
 from sterna.wire.manifests.job_shapes import JobShape
-from sterna.wire.manifests.objects import object_values
 from sterna.wire.manifests.pods import Text
 from sterna.wire.manifests.shapes import Shape, examined
 from sterna.wire.problems import InvalidDocument

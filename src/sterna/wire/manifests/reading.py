@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.workload import Workload
+from sterna.wire.manifests.cluster_objects import object_text, object_values, version_meant
 from sterna.wire.manifests.documents import VALUES_IN_ALL_MAX, VALUES_MAX, Cut, cut, size_of
 from sterna.wire.manifests.elasticjob import ElasticJob, workload_of_elasticjob
 from sterna.wire.manifests.findings import PROBLEMS_MAX, Findings
 from sterna.wire.manifests.mpijob import MPIJobV1, MPIJobV2, workload_of_mpijob
-from sterna.wire.manifests.objects import object_text, object_values, version_meant
 from sterna.wire.manifests.pytorchjob import PyTorchJob, workload_of_pytorchjob
 from sterna.wire.manifests.shapes import Shape, examined, meant
 from sterna.wire.manifests.tfjob import TFJob, workload_of_tfjob

@@ -9,7 +9,7 @@ from sterna.model.ids import NodeId
 from sterna.model.nodes import Node, cards
 from sterna.model.resources import WHOLE_GPU_MILLI, Resources
 from sterna.wire.traces.cells import Cells
-from sterna.wire.traces.reading import header, opened
+from sterna.wire.traces.trace_reading import header, opened
 
 NODES_LIMIT = 100_000
 GPUS_LIMIT = 1024  # of one node

@@ -10,7 +10,7 @@ from pathlib import Path
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Role
-from sterna.wire.traces.reading import header, opened
+from sterna.wire.traces.trace_reading import header, opened
 
 COLUMNS = ("job", "role", "ordinal", "node")
 PINS_MAX = 1_000_000

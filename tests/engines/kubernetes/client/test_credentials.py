@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from sterna.engines.kubernetes.apiserver.client import Configuration, exec_plugin
-from sterna.engines.kubernetes.apiserver.client.configuration import Basic, Certificate, Exec, Pem, Token, TokenFile
+from sterna.engines.kubernetes.apiserver.client.connection_settings import (
+    Basic,
+    Certificate,
+    Exec,
+    Pem,
+    Token,
+    TokenFile,
+)
 from sterna.engines.kubernetes.apiserver.client.credentials import Credentials
 from sterna.engines.kubernetes.apiserver.port import Unreachable
 from sterna.model.errors import InvalidRequest

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from sterna.engines.kubernetes.apiserver.client import Configuration, Limits, connect
-from sterna.engines.kubernetes.apiserver.client.configuration import TokenFile
+from sterna.engines.kubernetes.apiserver.client.connection_settings import TokenFile
 from sterna.engines.kubernetes.apiserver.client.http import Asked
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, LeaseObject, Pod
 from sterna.engines.kubernetes.apiserver.port import (

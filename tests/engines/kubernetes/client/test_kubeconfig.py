@@ -10,7 +10,14 @@ import pytest
 import yaml
 
 from sterna.engines.kubernetes.apiserver.client import Configuration, discovered, from_kubeconfig, in_cluster
-from sterna.engines.kubernetes.apiserver.client.configuration import Basic, Certificate, Exec, Pem, Token, TokenFile
+from sterna.engines.kubernetes.apiserver.client.connection_settings import (
+    Basic,
+    Certificate,
+    Exec,
+    Pem,
+    Token,
+    TokenFile,
+)
 from sterna.model.errors import InvalidRequest
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sterna.engines.kubernetes.apiserver.client import Limits
-from sterna.engines.kubernetes.apiserver.client.answers import Asking
+from sterna.engines.kubernetes.apiserver.client.response_errors import Asking
 from sterna.engines.kubernetes.apiserver.client.watching import EventReader, lines
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, JobObject, KubeObject, ObjectList, Pod
 from sterna.engines.kubernetes.apiserver.port import (

@@ -11,7 +11,7 @@ from sterna.engines.kubernetes.progress.training_facts import Lessons, growth_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.status.standing import Progress, Reported, Standing
 from sterna.engines.kubernetes.world.job_value import value_of
-from sterna.lifecycle.growth import JUDGE
+from sterna.lifecycle.growth_news import JUDGE
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import NodeId

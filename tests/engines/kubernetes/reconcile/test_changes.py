@@ -9,8 +9,8 @@ from sterna.model.phases import Phase
 from sterna.model.plan import Grow, Shrink
 from sterna.model.why import Because, Why
 from sterna.model.workload import Contract
-from sterna.protocol import Phase as Said
 from sterna.protocol import Status
+from sterna.protocol import WorkerPhase as Said
 from tests.engines.kubernetes.reconcile.world import PS, World, at, workers, workload
 
 TF = workload(Contract.PARAMETER_SERVER, (Role.PS, 1), workers=(1, 4))

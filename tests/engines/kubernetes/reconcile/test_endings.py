@@ -7,7 +7,7 @@ from sterna.model.jobs import Role
 from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success
 from sterna.protocol import CommittedCheckpoint, Status
-from sterna.protocol import Phase as Said
+from sterna.protocol import WorkerPhase as Said
 from tests.engines.kubernetes.reconcile.world import PS, World, at, workers, workload
 
 CHIEF = at(0, "n1", Role.CHIEF)

@@ -20,8 +20,8 @@ from sterna.model.ids import NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.phases import Phase
 from sterna.model.workload import Contract, RestartPolicy, RunPolicy, Success, Workload
-from sterna.protocol import Phase as Said
 from sterna.protocol import Status
+from sterna.protocol import WorkerPhase as Said
 from tests.engines.kubernetes.reconcile.world import World, workload
 
 CODES = (0, 1, 137, 143)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.engines.local.launch.warden.requests import Fields, hook_in, launch_in
-from sterna.engines.local.launch.warden.values import Phase
+from sterna.engines.local.launch.warden.values import ProcessPhase
 from sterna.engines.local.launch.warden.wire import LINE_BYTES_MAX, Lines, LineTooLong, Refused, decode
 from tests.engines.local.warden.keeping import Keeping, eventually, eventually_now, is_running
 
@@ -159,12 +159,12 @@ def test_a_warden_out_of_descriptors_says_so_and_recovers(keeping: Keeping) -> N
         for spare in range(4):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + spare, before[1]))
             state = await client.start(keeping.launch(f"short-{spare}", "true"))
-            assert state.phase is Phase.FAILED
+            assert state.phase is ProcessPhase.FAILED
             assert "Too many open files" in state.message
         with raw(keeping) as late:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
             assert late.recv(1)  # let in once there is room again
-        assert (await client.start(keeping.launch("after", "sleep", "600"))).phase is Phase.RUNNING
+        assert (await client.start(keeping.launch("after", "sleep", "600"))).phase is ProcessPhase.RUNNING
         assert len(os.listdir(f"/proc/{pid}/fd")) <= used + 3  # its pipe, its log, and perhaps the one who was late
 
     keeping.run(test)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sterna.engines.local.launch.warden.client import WardenClient
-from sterna.engines.local.launch.warden.journal import Journal
-from sterna.engines.local.launch.warden.values import Exited, Phase, ProcessState
+from sterna.engines.local.launch.warden.exit_journal import Journal
+from sterna.engines.local.launch.warden.values import Exited, ProcessPhase, ProcessState
 from tests.engines.local.warden.keeping import Keeping
 from tests.engines.local.warden.keeping import ended as ended_of
 
@@ -20,15 +20,15 @@ ENDING = Exited(0, None, 1.0, 2.0, False, False, False, 0.1, 4096, "exit code 0"
 
 
 def began(name: str) -> ProcessState:
-    return ProcessState(name, Phase.STARTING, None, 1.0, 2.0)
+    return ProcessState(name, ProcessPhase.STARTING, None, 1.0, 2.0)
 
 
 def ended(name: str) -> ProcessState:
-    return began(name)._replace(phase=Phase.EXITED, pid=7, exited=ENDING, notes=("a note",))
+    return began(name)._replace(phase=ProcessPhase.EXITED, pid=7, exited=ENDING, notes=("a note",))
 
 
 def lost(name: str) -> ProcessState:
-    return began(name)._replace(phase=Phase.LOST, message="the warden that ran it died, and it with it")
+    return began(name)._replace(phase=ProcessPhase.LOST, message="the warden that ran it died, and it with it")
 
 
 @given(
@@ -68,7 +68,7 @@ def test_a_journal_cut_anywhere_knows_exactly_what_its_whole_lines_say(
 
 
 def test_it_is_rewritten_when_long_and_says_the_same_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sterna.engines.local.launch.warden.journal.REWRITE_BYTES", 2000)
+    monkeypatch.setattr("sterna.engines.local.launch.warden.exit_journal.REWRITE_BYTES", 2000)
     journal = Journal(str(tmp_path))
     journal.load()
     for number in range(100):

@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from sterna.engines.local.launch.launching import cores_for
 from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.engines.local.launch.warden.values import Launch
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups
 from sterna.engines.local.launch.warden.workers.hierarchies import GroupPlace
+from sterna.engines.local.launch.worker_launch import cores_for
 from sterna.engines.local.world.machine_nodes import VirtualNodes, cpus_usable, offered_nodes
 from tests.engines.local.warden.keeping import Keeping, eventually, eventually_now, token_of
 from tests.engines.local.warden.test_limits import needs_limit

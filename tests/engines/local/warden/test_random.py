@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sterna.engines.local.launch.warden.client import WardenClient
-from sterna.engines.local.launch.warden.values import Phase, ProcessState
+from sterna.engines.local.launch.warden.values import ProcessPhase, ProcessState
 from sterna.model.errors import SternaError
 from tests.engines.local.warden.keeping import Keeping, ended, gather, kill_9, marked_in, quoted
 from tests.needs import seeds
@@ -96,9 +96,9 @@ def assert_each_ran_at_most_once(ran: Path, where: str) -> None:
 
 
 def assert_ended_as_it_should(state: ProcessState, where: str) -> None:
-    if state.phase is Phase.LOST:
+    if state.phase is ProcessPhase.LOST:
         return
-    assert state.phase is Phase.EXITED, (state, where)
+    assert state.phase is ProcessPhase.EXITED, (state, where)
     assert state.exited is not None
     own_code = state.exited.code == int(state.id[2:]) % 200 + 1
     assert own_code or (state.exited.stopped and state.exited.signal in (9, 15)), (state, where)

@@ -12,7 +12,7 @@ import pytest
 
 import sterna
 from sterna.engines.local.launch.warden.client import WardenClient
-from sterna.engines.local.launch.warden.values import Launch, Phase
+from sterna.engines.local.launch.warden.values import Launch, ProcessPhase
 from sterna.model.errors import InvalidRequest
 from tests.engines.local.warden.keeping import ENV, Keeping, ended, gather, written
 
@@ -38,7 +38,7 @@ def test_a_process_finds_its_own_environment_directory_session_and_nothing_of_th
 
     async def test(client: WardenClient) -> None:
         state = await client.start(launch)
-        assert state.phase is Phase.RUNNING
+        assert state.phase is ProcessPhase.RUNNING
         assert (await ended(client, "look")).exited.code == 0  # type: ignore[union-attr]
         seen = json.loads(await written(keeping.log("look")))
         mark = seen["env"].pop("STERNA_WARDEN")
@@ -91,7 +91,7 @@ def test_a_start_that_cannot_be_is_failed_with_a_reason_and_stays_so(
 
     async def test(client: WardenClient) -> None:
         first = await client.start(launch)
-        assert first.phase is Phase.FAILED
+        assert first.phase is ProcessPhase.FAILED
         assert expected in first.message
         assert first.exited is None
         again = await client.start(launch._replace(argv=("true",), cwd="/", cpus=None))

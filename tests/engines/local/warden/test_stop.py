@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from sterna.engines.local.launch.warden.client import WardenClient
-from sterna.engines.local.launch.warden.values import Exited, Hook, Phase, ProcessState
+from sterna.engines.local.launch.warden.values import Exited, Hook, ProcessPhase, ProcessState
 from sterna.model.errors import NotFound
 from tests.engines.local.warden.keeping import (
     Keeping,
@@ -39,7 +39,7 @@ def test_one_that_ignores_term_is_killed_after_its_grace_and_the_end_says_so(kee
     async def test(client: WardenClient) -> None:
         await client.start(keeping.python("deaf", DEAF))
         await written(keeping.log("deaf"), "deaf")
-        assert (await client.stop("deaf", grace_s=0.3)).phase is Phase.STOPPING
+        assert (await client.stop("deaf", grace_s=0.3)).phase is ProcessPhase.STOPPING
         end = exit_of(await ended(client, "deaf"))
         assert (end.code, end.signal, end.stopped, end.killed) == (None, signal.SIGKILL, True, True)
         assert end.message == "killed: it did not end within its grace of 0.3 s"
@@ -198,7 +198,7 @@ class TestHooks:
             again = await client.run_hook("a", hook._replace(argv=("true",)))
             assert again == end  # once for each name, however often it is asked for
             state = (await client.list_all()).processes[0]
-            assert (state.phase, state.hooks) == (Phase.RUNNING, (end,))
+            assert (state.phase, state.hooks) == (ProcessPhase.RUNNING, (end,))
 
         keeping.run(test)
 
@@ -230,7 +230,7 @@ class TestHooks:
             await client.start(keeping.launch("a", line))
             await written(keeping.log("a"), "up")
             await client.stop("a", grace_s=600, pre_stop=hook)
-            assert (await client.stop("a", grace_s=600, pre_stop=hook)).phase is Phase.STOPPING
+            assert (await client.stop("a", grace_s=600, pre_stop=hook)).phase is ProcessPhase.STOPPING
             client.close()
             await stays_async(lambda: keeping.log("a").read_text() == "up\n", "it is not told", for_s=0.05)
             go.touch()

@@ -12,7 +12,7 @@ import pytest
 
 import sterna
 from sterna.engines.local.launch.warden.client import WardenClient, connect_or_start
-from sterna.engines.local.launch.warden.values import Phase
+from sterna.engines.local.launch.warden.values import ProcessPhase
 from sterna.engines.local.launch.warden.workers.leftovers import process
 from sterna.model.errors import Conflict, EngineUnavailable
 from tests.engines.local.warden.keeping import (
@@ -81,7 +81,7 @@ def test_workers_live_on_when_the_engine_is_killed_and_their_ends_are_known_to_t
         assert census.pid == warden_pid
         assert states["short"].exited is not None
         assert states["short"].exited.code == 17
-        assert states["long"].phase is Phase.RUNNING
+        assert states["long"].phase is ProcessPhase.RUNNING
         assert is_running(states["long"].pid or 0)
         assert (await client.start(keeping.launch("long", "false"))).pid == states["long"].pid
 
@@ -109,9 +109,11 @@ def test_nobody_outlives_a_warden_that_is_killed_and_its_successor_says_who_was_
         states = {state.id: state for state in after.processes}
         assert states["done"].exited is not None
         assert states["done"].exited.code == 3
-        assert (states["lost"].phase, states["lost"].exited) == (Phase.LOST, None)
+        assert (states["lost"].phase, states["lost"].exited) == (ProcessPhase.LOST, None)
         assert "warden" in states["lost"].message
-        assert (await client.start(keeping.launch("lost", "true"))).phase is Phase.LOST  # an id is never used twice
+        assert (
+            await client.start(keeping.launch("lost", "true"))
+        ).phase is ProcessPhase.LOST  # an id is never used twice
         assert keeping.lost == 1
 
     keeping.run(test)
@@ -144,7 +146,7 @@ def test_a_process_lost_in_a_restart_of_the_machine_is_said_to_be(keeping: Keepi
         journal = keeping.home / "warden" / "journal"
         journal.write_text(journal.read_text().replace('"boot":"', '"boot":"another'))
         state = (await client.list_all()).processes[0]
-        assert (state.phase, state.message) == (Phase.LOST, "the machine was restarted")
+        assert (state.phase, state.message) == (ProcessPhase.LOST, "the machine was restarted")
 
     keeping.run(test)
 
@@ -236,6 +238,6 @@ def test_a_connection_that_breaks_is_taken_up_again_by_the_next_call(keeping: Ke
         await written(keeping.log("a"), "up")
         assert client._line is not None
         client._line.drop()
-        assert [state.phase for state in (await client.list_all()).processes] == [Phase.RUNNING]
+        assert [state.phase for state in (await client.list_all()).processes] == [ProcessPhase.RUNNING]
 
     keeping.run(test)

@@ -15,7 +15,9 @@ N = TypeVar("N")
 OnChange = Callable[[T | None, T | None], None]  # (before, after): None before it was there, None after it is gone
 IndexOf = Callable[[T], Hashable | None]  # None: not in this index
 
-TOMBSTONES_MAX = 1024  # a late answer is one of those in flight, of which there are 32 at once (`client/limits.py`)
+TOMBSTONES_MAX = (
+    1024  # a late answer is one of those in flight, of which there are 32 at once (`client/request_limits.py`)
+)
 _FOR_EVER = 1 << 127
 
 _Key = tuple[str, str]  # namespace, name

@@ -9,8 +9,8 @@ from sterna.engines.kubernetes.apiserver.objects import LeaseObject
 from sterna.engines.kubernetes.apiserver.port import LEASES, Api, Missing, Refused
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.console.finding import FoundJob
+from sterna.engines.kubernetes.console.node_room import Room
 from sterna.engines.kubernetes.console.records import told_of
-from sterna.engines.kubernetes.console.room import Room
 from sterna.engines.kubernetes.process.settings import LEASE
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.engines.kubernetes.status.standing import Standing

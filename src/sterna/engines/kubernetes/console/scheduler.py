@@ -21,12 +21,12 @@ from sterna.engines.kubernetes.console.configuration import PolicyConfig
 from sterna.engines.kubernetes.console.explaining import absence, explanation
 from sterna.engines.kubernetes.console.finding import Finder, FoundJob, Parse, Submitted
 from sterna.engines.kubernetes.console.happened import events_of
-from sterna.engines.kubernetes.console.moves import Moves
+from sterna.engines.kubernetes.console.migration_requests import Moves
 from sterna.engines.kubernetes.console.news import News
+from sterna.engines.kubernetes.console.node_room import Room, room_of, set_drained
 from sterna.engines.kubernetes.console.printed import PodLog, logs_of
 from sterna.engines.kubernetes.console.records import full_record, job_record
-from sterna.engines.kubernetes.console.room import Room, room_of, set_drained
-from sterna.engines.kubernetes.console.sizes import operations, resized
+from sterna.engines.kubernetes.console.size_requests import operations, resized
 from sterna.engines.kubernetes.console.submitting import Submitting
 from sterna.engines.kubernetes.process.settings import NAMESPACE
 from sterna.lifecycle.job_record import Record

@@ -16,7 +16,7 @@ from sterna.engines.kubernetes.progress.speed_codec import is_worth_keeping
 from sterna.engines.kubernetes.progress.status_memory import Counts, counts_in, last_word, own_model
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.status.standing import Progress, Reported, Standing
-from sterna.lifecycle.growth import judge_of, judged_growth
+from sterna.lifecycle.growth_news import judge_of, judged_growth
 from sterna.lifecycle.job_value import TrainingFacts
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest

@@ -14,8 +14,7 @@ from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Progress, Standing
 from sterna.lifecycle.gang_roles import Place, first_rank, size_of
 from sterna.model.workload import Contract, RestartPolicy
-from sterna.protocol import Phase as Said
-from sterna.protocol import Status
+from sterna.protocol import Status, WorkerPhase
 
 
 class Heard(NamedTuple):
@@ -79,7 +78,7 @@ def _speaker(look: Look) -> Place | None:
 def _with_word(look: Look, standing: Standing, seen: Seen, word: Status) -> Standing:
     before = standing.progress or Progress()
     made = word.checkpoint.step if word.checkpoint is not None else None
-    committed = word.step if made is None and word.phase is Said.COMMITTED else made
+    committed = word.step if made is None and word.phase is WorkerPhase.COMMITTED else made
     progress = Progress(
         step=word.step,
         epoch=word.epoch,

@@ -17,8 +17,7 @@ from sterna.lifecycle.gang_roles import Place
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Worker
 from sterna.model.workload import RestartPolicy, Workload
-from sterna.protocol import Phase as Said
-from sterna.protocol import Status
+from sterna.protocol import Status, WorkerPhase
 
 INCARNATION = "sterna.dev/incarnation"  # annotation of a pod
 DEVICES = "sterna.dev/devices"  # annotation of a pod: the cards that were meant for it
@@ -189,9 +188,9 @@ class Seen:
 
     def _kind(self, terminated: Terminated | None, word: Status | None) -> EndKind:
         well = terminated.exit_code == 0 if terminated is not None else self.pod.status.phase == "Succeeded"
-        if well and word is not None and word.phase is Said.FINISHED:
+        if well and word is not None and word.phase is WorkerPhase.FINISHED:
             return EndKind.COMPLETED
-        if self.terminating or (well and word is not None and word.phase is Said.COMMITTED):
+        if self.terminating or (well and word is not None and word.phase is WorkerPhase.COMMITTED):
             return EndKind.STOPPED  # a pod beside it may have been told to stop, and the ranks agreed to stop together
         if well:
             return EndKind.COMPLETED

@@ -9,7 +9,7 @@ from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Past, Standing
 from sterna.lifecycle import transitions
 from sterna.lifecycle.changes import ENDED_FIRST, Cost, event_reason, in_words
-from sterna.lifecycle.growth import growth_in_words, is_news
+from sterna.lifecycle.growth_news import growth_in_words, is_news
 from sterna.lifecycle.outcome import Finish
 from sterna.model.jobs import JobSpec
 from sterna.model.phases import Phase

@@ -1,12 +1,12 @@
 """What a job's conditions say, from its standing and its pods, and what of it is worth an event. Pure.
 
-Which condition is true when is every engine's rule (`lifecycle/conditions.py`).
+Which condition is true when is every engine's rule (`lifecycle/condition_rules.py`).
 """
 
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, invalid_spec
-from sterna.lifecycle import conditions as rules
+from sterna.lifecycle import condition_rules as rules
 from sterna.model.conditions import Conditions, ConditionType, Status, is_true
 
 

@@ -7,7 +7,7 @@ and its like) by the part that carries it out. Reasons that name a kind (`TFJobR
 from enum import StrEnum
 from typing import NamedTuple
 
-from sterna.lifecycle.conditions import Kinded, of_kind
+from sterna.lifecycle.condition_rules import Kinded, of_kind
 
 
 class Reason(StrEnum):

@@ -39,7 +39,7 @@ from sterna.engines.pacing import Happening
 from sterna.engines.shared_records import node_record
 from sterna.lifecycle import transitions
 from sterna.lifecycle.changes import ChangeKind
-from sterna.lifecycle.growth import judge_of
+from sterna.lifecycle.growth_news import judge_of
 from sterna.lifecycle.job_record import Record
 from sterna.lifecycle.rule_names import names_in, rebalancers, settings_in
 from sterna.model.errors import Conflict, EngineUnavailable, InvalidRequest, NotFound

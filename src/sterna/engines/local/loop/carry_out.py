@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, assert_never
 
 from sterna.engines.contracts import Member
-from sterna.engines.local.launch import launching
+from sterna.engines.local.launch import worker_launch
 from sterna.engines.local.launch.warden.requests import GRACE_S_MAX
 from sterna.engines.local.launch.warden.values import Census, Hook, HookEnded, Launch, ProcessState
 from sterna.engines.local.process.home import Home, written_aside
@@ -85,7 +85,7 @@ class Hands:
         self._pinned = pinned
         self._on_dirty = on_dirty
         self._on_effect = on_effect or (lambda _: None)
-        self._inherited = dict(launching.base_environment() if inherited is None else inherited)
+        self._inherited = dict(worker_launch.base_environment() if inherited is None else inherited)
         self._hooks: set[asyncio.Task[None]] = set()
 
     async def perform(self, job: LocalJob, effect: Effect) -> None:
@@ -150,8 +150,8 @@ class Hands:
         directories.checkpoints.mkdir(parents=True, exist_ok=True)
         self.write_contract_files(job, members=members)
         told = await self._environment_of(job, row)
-        contract = launching.contract_of(job.workload, job.row, row, members, directories, told=told)
-        launch = launching.launch_from(
+        contract = worker_launch.contract_of(job.workload, job.row, row, members, directories, told=told)
+        launch = worker_launch.launch_from(
             contract,
             job.workload,
             job.row,
@@ -203,7 +203,7 @@ class Hands:
         timeout_s = min(max(0.1, left_s), GRACE_S_MAX)
         try:
             members = await self._members(job, row)
-            contract = launching.contract_of(job.workload, job.row, row, members, self._directories(job, row))
+            contract = worker_launch.contract_of(job.workload, job.row, row, members, self._directories(job, row))
             argv = contract.pre_stop if name == PRE_STOP else contract.post_start
             ended = await self._warden.run_hook(row.uid, Hook(name, argv, timeout_s))
             problem = "" if ended.succeeded else ended.message
@@ -225,9 +225,9 @@ class Hands:
             (p.row.role, p.row.ordinal) for p in job.live if p.row.wanted and p.state is not None and p.state.alive
         }
         ordinals = [row.ordinal for row in rows if row.role is Role.WORKER]
-        everybody = members or launching.members_of(job.workload, ordinals, ())
-        directory = self._home.job(job.row.uid) / launching.CONTRACT_DIR
-        files = launching.contract_files(job.workload, rows[0], everybody, running, directory)
+        everybody = members or worker_launch.members_of(job.workload, ordinals, ())
+        directory = self._home.job(job.row.uid) / worker_launch.CONTRACT_DIR
+        files = worker_launch.contract_files(job.workload, rows[0], everybody, running, directory)
         for name, text in files.items():
             if job.files.get(name) != text:
                 directory.mkdir(parents=True, exist_ok=True)
@@ -243,15 +243,15 @@ class Hands:
                 if process.row.incarnation == row.incarnation and process.row.role is Role.WORKER
             }
         )
-        for_life, count = launching.ports_needed(job.workload, workers)
+        for_life, count = worker_launch.ports_needed(job.workload, workers)
         if not count:
-            return launching.members_of(job.workload, workers, ())
+            return worker_launch.members_of(job.workload, workers, ())
         owner = job.row.uid if for_life else f"{job.row.uid}.{row.incarnation}"
-        return launching.members_of(job.workload, workers, await self._warden.ports(owner, count))
+        return worker_launch.members_of(job.workload, workers, await self._warden.ports(owner, count))
 
-    def _directories(self, job: LocalJob, row: WorkerRow) -> launching.Directories:
+    def _directories(self, job: LocalJob, row: WorkerRow) -> worker_launch.Directories:
         uid = job.row.uid
-        return launching.Directories(
+        return worker_launch.Directories(
             job=self._home.job(uid),
             checkpoints=self._home.checkpoints(uid),
             mailbox=self._home.mailbox(uid, row.uid),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.store.rows import Evaluation
-from sterna.lifecycle.growth import growth_in_words, is_news, judge_of
+from sterna.lifecycle.growth_news import growth_in_words, is_news, judge_of
 from sterna.model.growth import Growth
 from sterna.model.judging import Judge, Judged
 from sterna.model.workload import Workload

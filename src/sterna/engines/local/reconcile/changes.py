@@ -25,7 +25,7 @@ from sterna.model.considering import ConsideredMove
 from sterna.model.jobs import Worker
 from sterna.model.phases import Phase, Trigger, after
 from sterna.model.why import Because
-from sterna.protocol import Phase as Said
+from sterna.protocol import WorkerPhase
 
 _ORDER = (Stage.PENDING, Stage.WARMING, Stage.NOTICED, Stage.COMMITTED, Stage.RESUMING)
 
@@ -161,7 +161,7 @@ def _stage(change: ChangeRow, job: LocalJob, gang: Gang) -> Stage:
 
 def _with_last_words(book: Book, change: ChangeRow, gang: Gang) -> ChangeRow:
     """Where training stands when all stand still: their processes will be others when it goes on."""
-    spoke = [p for p in gang.processes if p.stands and p.status is not None and p.status.phase is Said.COMMITTED]
+    spoke = [p for p in gang.processes if p.stands and p.status is not None and p.status.phase is WorkerPhase.COMMITTED]
     if not spoke:
         return change
     status = min(spoke, key=lambda process: (process.row.rank, process.uid)).status

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sterna.engines.local.reconcile.gang import Gang, Process, may_be_launched
 from sterna.engines.local.store.rows import WorkerState
-from sterna.protocol import Phase
+from sterna.protocol import WorkerPhase
 
 
 class RaiseFence(NamedTuple):
@@ -87,4 +87,4 @@ def _must_meet_again(gang: Gang, process: Process) -> bool:
         return False
     left = any(p.row.notice_s is not None and p.row.notice_s >= held_s for p in gang.processes if not p.row.live)
     gone = len(gang.live) == len(gang.wanted)
-    return left and gone and status.phase is Phase.COMMITTED and status.pid != process.replaced_pid
+    return left and gone and status.phase is WorkerPhase.COMMITTED and status.pid != process.replaced_pid

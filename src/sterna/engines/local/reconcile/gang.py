@@ -7,7 +7,7 @@ from sterna.engines.local.store.rows import ExitKind, JobRow, WorkerRow, WorkerS
 from sterna.lifecycle.gang_roles import carriers
 from sterna.model.jobs import Role, Worker
 from sterna.model.workload import Contract, RestartPolicy, Workload
-from sterna.protocol import Order, Phase, Status
+from sterna.protocol import Order, Status, WorkerPhase
 
 WARM_S = 60.0  # how long an old gang trains on while the new one imports, unless set otherwise
 LINGER_S = 1.0  # how long a worker whose state is safe may take to end by itself
@@ -42,16 +42,16 @@ class Process:
     @property
     def ready(self) -> bool:
         """Everything before the first step is behind it, be it that it holds or that it got further."""
-        ahead = (Phase.ATTACHED,)
+        ahead = (WorkerPhase.ATTACHED,)
         return self.runs and self.status is not None and self.status.phase not in ahead
 
     @property
     def stands(self) -> bool:
         """Told to hold, it does: at a boundary with its state saved, or before its first step."""
         status = self.status
-        if status is None or self.row.order != Order.HOLD.value or status.phase is Phase.READY:
-            return status is not None and status.phase is Phase.READY
-        return status.phase is Phase.COMMITTED and status.ack >= self.row.order_seq
+        if status is None or self.row.order != Order.HOLD.value or status.phase is WorkerPhase.READY:
+            return status is not None and status.phase is WorkerPhase.READY
+        return status.phase is WorkerPhase.COMMITTED and status.ack >= self.row.order_seq
 
     @property
     def safe(self) -> bool:

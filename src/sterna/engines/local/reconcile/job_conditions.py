@@ -1,11 +1,11 @@
 """What a job's conditions say, from its row and its processes.
 
-Which condition is true when is every engine's rule (`lifecycle/conditions.py`).
+Which condition is true when is every engine's rule (`lifecycle/condition_rules.py`).
 """
 
 from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.store.rows import ExitKind
-from sterna.lifecycle.conditions import Facts, conditions_now, trains
+from sterna.lifecycle.condition_rules import Facts, conditions_now, trains
 
 
 def tell(book: Book, job: LocalJob) -> None:

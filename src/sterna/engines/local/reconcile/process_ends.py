@@ -11,8 +11,7 @@ from sterna.engines.local.reconcile.gang import Gang, Process, carries_the_job
 from sterna.engines.local.store.rows import Exit, ExitKind, WorkerRow
 from sterna.lifecycle.outcome import Failure, Finish, TryAgain, another_try, final_failure, success, too_late
 from sterna.model.phases import Phase
-from sterna.protocol import Phase as Said
-from sterna.protocol import Status
+from sterna.protocol import Status, WorkerPhase
 
 _BY_SIGNAL = 128  # what a shell adds to a signal's number
 
@@ -41,7 +40,7 @@ def exit_kind(row: WorkerRow, *, code: int | None, stopped: bool, status: Status
     """
     if code != 0:
         return ExitKind.FAILED if row.notice_s is None else ExitKind.STOPPED
-    finished = status is not None and status.phase is Said.FINISHED
+    finished = status is not None and status.phase is WorkerPhase.FINISHED
     obeyed = status is not None and row.order_seq > 0 and status.ack >= row.order_seq
     if row.notice_s is None or finished:
         return ExitKind.COMPLETED

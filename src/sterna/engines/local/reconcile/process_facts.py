@@ -12,10 +12,17 @@ facts is relied on. A process's life has an order of its own, and a fact about a
 
 from dataclasses import dataclass
 
-from sterna.engines.local.launch.warden.values import Phase, ProcessState
+from sterna.engines.local.launch.warden.values import ProcessPhase, ProcessState
 
 # How it ended is told by its warden. Lost is what others say who were not there, so an end in detail is worth more.
-_ORDER = (Phase.STARTING, Phase.RUNNING, Phase.STOPPING, Phase.LOST, Phase.FAILED, Phase.EXITED)
+_ORDER = (
+    ProcessPhase.STARTING,
+    ProcessPhase.RUNNING,
+    ProcessPhase.STOPPING,
+    ProcessPhase.LOST,
+    ProcessPhase.FAILED,
+    ProcessPhase.EXITED,
+)
 _RANK = {phase: rank for rank, phase in enumerate(_ORDER)}
 
 
@@ -32,7 +39,7 @@ class Known:
 
     def denied(self, uid: str) -> "Known":
         """It was held by the warden when this was asked, and the warden answers that it does not know of it."""
-        lost = ProcessState(uid, Phase.LOST, None, 0.0, 0.0, message="the warden does not know of it any more")
+        lost = ProcessState(uid, ProcessPhase.LOST, None, 0.0, 0.0, message="the warden does not know of it any more")
         return self.told(lost)
 
     def forgot(self) -> "Known":

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from sterna.engines.contracts import Member, place_in_world
-from sterna.engines.local.launch.warden.values import Phase as Held
+from sterna.engines.local.launch.warden.values import ProcessPhase as Held
 from sterna.engines.local.reconcile import changes, job_conditions
 from sterna.engines.local.reconcile.process_ends import Abandon, Restart, exit_kind
 from sterna.engines.local.reconcile.row_moves import (

@@ -16,7 +16,7 @@ from sterna.lifecycle.outcome import Finish, deadline_s
 from sterna.model.jobs import Role, Worker
 from sterna.model.phases import Phase
 from sterna.model.workload import Contract
-from sterna.protocol import Phase as Said
+from sterna.protocol import WorkerPhase
 
 _TERM_SHARE = 0.8  # of the grace period that a checkpoint may take, before SIGTERM says it more plainly
 
@@ -217,7 +217,9 @@ def _regrouping(gang: Gang) -> list[Move]:
     if leavers or missing:
         return _membership(gang)
     there = len(gang.live) == len(wanted) and all(process.runs for process in wanted)
-    again = there and all(process.status is not None and process.status.phase is Said.READY for process in wanted)
+    again = there and all(
+        process.status is not None and process.status.phase is WorkerPhase.READY for process in wanted
+    )
     return [Release()] if again or gang.now_s >= job.held_s + REGROUP_S else []
 
 

@@ -23,8 +23,8 @@ from sterna.model.learning import MODELS_MAX, Knowledge
 from sterna.model.resources import Resources
 from sterna.model.target import PolicyMemory
 from sterna.model.workload import Workload
-from sterna.protocol import Phase as Said
 from sterna.protocol import Status as WorkerStatus
+from sterna.protocol import WorkerPhase
 
 _MODELS_HELD = 2 * MODELS_MAX  # then half of them go, which is seldom
 _EXITED_KEPT = 64  # rows of ended processes that a job keeps; older ones are dropped
@@ -370,5 +370,5 @@ def committed_now(process: LocalProcess) -> bool:
         and row.notice_s is not None
         and row.order_seq > 0
         and status.ack >= row.order_seq
-        and status.phase is Said.COMMITTED
+        and status.phase is WorkerPhase.COMMITTED
     )

@@ -8,7 +8,7 @@ from typing import Any
 from sterna.engines.local.store.job_book import LocalJob, own_category
 from sterna.engines.local.store.rows import JobRow, Progress, WorkerRow
 from sterna.lifecycle import counters
-from sterna.lifecycle.growth import judged_growth
+from sterna.lifecycle.growth_news import judged_growth
 from sterna.lifecycle.job_value import TrainingFacts, job_value
 from sterna.model.jobs import Job, JobSpec, Worker
 from sterna.model.learning import Knowledge, learns_within

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from sterna.engines.simulator.models.gavel import GavelOptions, gavel
 from sterna.engines.simulator.models.generic import AmdahlOptions, LinearOptions, amdahl, fixed, linear
+from sterna.engines.simulator.models.job_surroundings import as_told
 from sterna.engines.simulator.models.pollux import PolluxOptions, SiaOptions, pollux, sia
-from sterna.engines.simulator.models.rows import BuildJob, Sources
-from sterna.engines.simulator.models.surroundings import as_told
+from sterna.engines.simulator.models.row_specs import BuildJob, Sources
 from sterna.engines.simulator.models.tables import TableOptions, afs, voda
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.model.errors import InvalidRequest

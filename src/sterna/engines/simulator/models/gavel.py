@@ -13,7 +13,7 @@ from typing import Any
 
 from sterna.engines.simulator.models.json_numbers import is_positive, mapping_at, read_json
 from sterna.engines.simulator.models.paced import TypeCurves, TypedTraining
-from sterna.engines.simulator.models.rows import SIZING_DOC, BuildJob, Sizing, Sources, known, spec_of
+from sterna.engines.simulator.models.row_specs import SIZING_DOC, BuildJob, Sizing, Sources, known, spec_of
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sterna.engines.simulator.models.paced import PacedTraining
-from sterna.engines.simulator.models.rows import SIZING_DOC, BuildJob, Sizing, Sources, known, spec_of
+from sterna.engines.simulator.models.row_specs import SIZING_DOC, BuildJob, Sizing, Sources, known, spec_of
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest

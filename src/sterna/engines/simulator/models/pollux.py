@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sterna.engines.simulator.models.profiled import ProfiledTraining, predicted_curve
 from sterna.engines.simulator.models.profiles import Profile, read_profile
-from sterna.engines.simulator.models.rows import SIZING_DOC, BuildJob, Sizing, Sources, known, spec_of
+from sterna.engines.simulator.models.row_specs import SIZING_DOC, BuildJob, Sizing, Sources, known, spec_of
 from sterna.engines.simulator.training import SimulatedJob
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest

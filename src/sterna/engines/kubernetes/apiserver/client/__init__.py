@@ -4,8 +4,8 @@
 """
 
 from sterna.engines.kubernetes.apiserver.client.client import Client, connect
-from sterna.engines.kubernetes.apiserver.client.configuration import Configuration, in_cluster
+from sterna.engines.kubernetes.apiserver.client.connection_settings import Configuration, in_cluster
 from sterna.engines.kubernetes.apiserver.client.kubeconfig import discovered, from_kubeconfig
-from sterna.engines.kubernetes.apiserver.client.limits import Limits
+from sterna.engines.kubernetes.apiserver.client.request_limits import Limits
 
 __all__ = ["Client", "Configuration", "Limits", "connect", "discovered", "from_kubeconfig", "in_cluster"]

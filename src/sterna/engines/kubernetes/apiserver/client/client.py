@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from sterna.engines.kubernetes.apiserver.client.answers import Asking
-from sterna.engines.kubernetes.apiserver.client.configuration import Configuration
+from sterna.engines.kubernetes.apiserver.client.connection_settings import Configuration
 from sterna.engines.kubernetes.apiserver.client.http import Asked, Gate, Http, Request
-from sterna.engines.kubernetes.apiserver.client.limits import DEFAULT, Limits
+from sterna.engines.kubernetes.apiserver.client.object_reading import Reader
 from sterna.engines.kubernetes.apiserver.client.paths import path_of
-from sterna.engines.kubernetes.apiserver.client.reading import Reader
+from sterna.engines.kubernetes.apiserver.client.request_limits import DEFAULT, Limits
+from sterna.engines.kubernetes.apiserver.client.response_errors import Asking
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.apiserver.port import PODS, PatchType, Resource, T, Urgency
 from sterna.engines.kubernetes.process.clock import Clock

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from multidict import CIMultiDict
 
 from sterna.engines.kubernetes.apiserver.client import exec_plugin
-from sterna.engines.kubernetes.apiserver.client.configuration import Basic, Configuration, Exec, Token, TokenFile
+from sterna.engines.kubernetes.apiserver.client.connection_settings import Basic, Configuration, Exec, Token, TokenFile
 from sterna.engines.kubernetes.apiserver.client.exec_plugin import Printed
 from sterna.engines.kubernetes.apiserver.client.tls import context_of
 from sterna.engines.kubernetes.apiserver.port import Unreachable

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sterna.engines.kubernetes.apiserver.client.configuration import Certificate, Configuration, Exec, Pem
+from sterna.engines.kubernetes.apiserver.client.connection_settings import Certificate, Configuration, Exec, Pem
 from sterna.engines.kubernetes.apiserver.objects import Shape
 from sterna.engines.kubernetes.apiserver.port import Unreachable
 from sterna.model.errors import InvalidRequest

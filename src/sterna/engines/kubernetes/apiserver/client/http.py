@@ -15,12 +15,12 @@ import aiohttp
 from yarl import URL
 
 import sterna
-from sterna.engines.kubernetes.apiserver.client.answers import Asking, error_of, status_of
 from sterna.engines.kubernetes.apiserver.client.backoff import Backoff
-from sterna.engines.kubernetes.apiserver.client.configuration import Configuration
+from sterna.engines.kubernetes.apiserver.client.connection_settings import Configuration
 from sterna.engines.kubernetes.apiserver.client.credentials import Credentials, Shown
 from sterna.engines.kubernetes.apiserver.client.fairness import Turnstile
-from sterna.engines.kubernetes.apiserver.client.limits import Limits
+from sterna.engines.kubernetes.apiserver.client.request_limits import Limits
+from sterna.engines.kubernetes.apiserver.client.response_errors import Asking, error_of, status_of
 from sterna.engines.kubernetes.apiserver.port import Refused, Throttled, Unreachable, Urgency
 from sterna.engines.kubernetes.process.clock import Clock, SystemClock
 

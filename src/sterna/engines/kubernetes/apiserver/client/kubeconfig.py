@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from sterna.engines.kubernetes.apiserver.client.configuration import (
+from sterna.engines.kubernetes.apiserver.client.connection_settings import (
     SERVICE_ACCOUNT,
     Basic,
     Certificate,

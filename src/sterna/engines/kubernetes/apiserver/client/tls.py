@@ -3,7 +3,7 @@
 import ssl
 import tempfile
 
-from sterna.engines.kubernetes.apiserver.client.configuration import Certificate, Configuration, Pem
+from sterna.engines.kubernetes.apiserver.client.connection_settings import Certificate, Configuration, Pem
 from sterna.model.errors import InvalidRequest
 
 

@@ -6,7 +6,7 @@ from typing import Generic
 import aiohttp
 import msgspec
 
-from sterna.engines.kubernetes.apiserver.client.answers import Asking, error_of, status_of
+from sterna.engines.kubernetes.apiserver.client.response_errors import Asking, error_of, status_of
 from sterna.engines.kubernetes.apiserver.objects import KubeObject, Shape
 from sterna.engines.kubernetes.apiserver.port import EventType, T, Unreachable, WatchEvent
 

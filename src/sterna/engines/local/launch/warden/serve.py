@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 from sterna.engines.local.launch.warden import wire
-from sterna.engines.local.launch.warden.journal import Journal
-from sterna.engines.local.launch.warden.loop import Loop, now_s
-from sterna.engines.local.launch.warden.processes import Processes
+from sterna.engines.local.launch.warden.event_loop import Loop, now_s
+from sterna.engines.local.launch.warden.exit_journal import Journal
+from sterna.engines.local.launch.warden.process_table import Processes
 from sterna.engines.local.launch.warden.requests import Fields
 from sterna.engines.local.launch.warden.sessions import Reply, Sessions
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, weigh

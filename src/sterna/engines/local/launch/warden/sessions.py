@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sterna.engines.local.launch.warden import wire
-from sterna.engines.local.launch.warden.loop import Loop
-from sterna.engines.local.launch.warden.processes import Processes
+from sterna.engines.local.launch.warden.event_loop import Loop
+from sterna.engines.local.launch.warden.process_table import Processes
 from sterna.engines.local.launch.warden.requests import Fields, hook_in, launch_in, port_count_in
 from sterna.engines.local.launch.warden.values import to_wire
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 
-class Phase(StrEnum):
+class ProcessPhase(StrEnum):
     """Where a process is on its way from launch to end."""
 
     STARTING = "starting"  # forked, its program not yet running
@@ -21,7 +21,7 @@ class Phase(StrEnum):
 
     @property
     def alive(self) -> bool:
-        return self in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+        return self in (ProcessPhase.STARTING, ProcessPhase.RUNNING, ProcessPhase.STOPPING)
 
 
 class Launch(NamedTuple):
@@ -84,7 +84,7 @@ class ProcessState(NamedTuple):
     """All that a warden knows of one process."""
 
     id: str
-    phase: Phase
+    phase: ProcessPhase
     pid: int | None  # None: never forked
     started_wall_s: float
     started_mono_s: float
@@ -134,7 +134,7 @@ def to_wire(value: Any) -> Any:
 
 def state_from_wire(wire: dict[str, Any]) -> ProcessState:
     fields = _known(ProcessState, wire)
-    fields["phase"] = Phase(wire["phase"])
+    fields["phase"] = ProcessPhase(wire["phase"])
     fields["exited"] = Exited(**_known(Exited, wire["exited"])) if wire.get("exited") else None
     fields["hooks"] = tuple(hook_from_wire(hook) for hook in wire.get("hooks", ()))
     fields["notes"] = tuple(wire.get("notes", ()))

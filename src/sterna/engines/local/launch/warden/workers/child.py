@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sterna.engines.local.launch.warden.loop import Loop, Timer
+from sterna.engines.local.launch.warden.event_loop import Loop, Timer
 from sterna.engines.local.launch.warden.values import Hook, HookEnded
 from sterna.engines.local.launch.warden.workers.logs import LogFile, LogPump
 from sterna.engines.local.launch.warden.workers.spawn import Inherited, Program, failure_message, fork_into

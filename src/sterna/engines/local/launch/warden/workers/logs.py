@@ -7,7 +7,7 @@ pipe fills and it waits, as it would for a slow terminal, instead of taking a co
 import os
 import stat
 
-from sterna.engines.local.launch.warden.loop import Loop
+from sterna.engines.local.launch.warden.event_loop import Loop
 
 CHUNK_BYTES = 64 * 1024
 RATE_BYTES_S = 16 * 2**20  # a worker that writes more for long is broken

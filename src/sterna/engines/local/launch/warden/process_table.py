@@ -7,15 +7,15 @@ moment share one sync.
 import os
 from collections.abc import Callable
 
-from sterna.engines.local.launch.warden.journal import Journal
-from sterna.engines.local.launch.warden.loop import now_s
+from sterna.engines.local.launch.warden.event_loop import now_s
+from sterna.engines.local.launch.warden.exit_journal import Journal
 from sterna.engines.local.launch.warden.ports import Ports
 from sterna.engines.local.launch.warden.values import Census, Hook, HookEnded, Launch, ProcessState
 from sterna.engines.local.launch.warden.wire import Refused
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, kill_each
 from sterna.engines.local.launch.warden.workers.child import Children, not_run
 from sterna.engines.local.launch.warden.workers.leftovers import children_of
-from sterna.engines.local.launch.warden.workers.worker import Worker
+from sterna.engines.local.launch.warden.workers.training_process import Worker
 
 DISK_S = 10.0  # how long an end waits for a full disk before it is told all the same
 

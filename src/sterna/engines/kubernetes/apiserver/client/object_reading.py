@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sterna.engines.kubernetes.apiserver.client.answers import Asking
 from sterna.engines.kubernetes.apiserver.client.http import Http, Request
 from sterna.engines.kubernetes.apiserver.client.paths import group_path, path_of
+from sterna.engines.kubernetes.apiserver.client.response_errors import Asking
 from sterna.engines.kubernetes.apiserver.client.watching import EventReader, lines
 from sterna.engines.kubernetes.apiserver.objects import ObjectList, Shape
 from sterna.engines.kubernetes.apiserver.port import (

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from sterna.engines.local.launch.warden.loop import Timer, now_s
-from sterna.engines.local.launch.warden.values import Exited, Hook, HookEnded, Launch, Phase, ProcessState
+from sterna.engines.local.launch.warden.event_loop import Timer, now_s
+from sterna.engines.local.launch.warden.values import Exited, Hook, HookEnded, Launch, ProcessPhase, ProcessState
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, Group, in_mib, kill_each
 from sterna.engines.local.launch.warden.workers.child import Child, Children, Ended, HookRun, not_run, signal_name
 from sterna.engines.local.launch.warden.workers.leftovers import (
@@ -43,7 +43,7 @@ class Worker:
     """One process from launch to end. `end` is what is to be recorded once it has ended."""
 
     def __init__(self, launch: Launch, processes: Surroundings) -> None:
-        self.state = ProcessState(launch.id, Phase.STARTING, None, time.time(), now_s())
+        self.state = ProcessState(launch.id, ProcessPhase.STARTING, None, time.time(), now_s())
         self._launch = launch
         self._processes = processes
         self._mark = f"{processes.token}/{launch.id}"
@@ -86,7 +86,7 @@ class Worker:
 
     def when_started(self, call: Callable[[ProcessState], None]) -> None:
         """Once its program runs, or it is certain that it never will."""
-        if self.state.phase is Phase.STARTING:
+        if self.state.phase is ProcessPhase.STARTING:
             self._waiting.append(call)
         else:
             call(self.state)
@@ -95,8 +95,8 @@ class Worker:
         """Earliest deadline wins; the hook runs once; TERM is sent once."""
         if self._leader is None or self._leader.ended is not None or not self.state.alive:
             return
-        if self.state.phase is Phase.RUNNING:
-            self.state = self.state._replace(phase=Phase.STOPPING)
+        if self.state.phase is ProcessPhase.RUNNING:
+            self.state = self.state._replace(phase=ProcessPhase.STOPPING)
         deadline_s = now_s() + grace_s
         if self._deadline_s is None or deadline_s < self._deadline_s:
             self._deadline_s, self._grace_s = deadline_s, grace_s
@@ -136,7 +136,7 @@ class Worker:
 
     def _runs(self) -> None:
         stopping = self._deadline_s is not None
-        self.state = self.state._replace(phase=Phase.STOPPING if stopping else Phase.RUNNING)
+        self.state = self.state._replace(phase=ProcessPhase.STOPPING if stopping else ProcessPhase.RUNNING)
         for call in self._waiting:
             call(self.state)
         self._waiting.clear()
@@ -200,7 +200,7 @@ class Worker:
             self._fail(self._leader.failure)
             return
         oom = self._group.ran_out_of_memory() and self._leader.ended.code != 0
-        self._finish(Phase.EXITED, exited=self._exited(self._leader.ended, oom=oom))
+        self._finish(ProcessPhase.EXITED, exited=self._exited(self._leader.ended, oom=oom))
 
     def _exited(self, ended: Ended, *, oom: bool) -> Exited:
         wall_s, mono_s = self._ended_at
@@ -230,9 +230,9 @@ class Worker:
         )
 
     def _fail(self, message: str) -> None:
-        self._finish(Phase.FAILED, message=message)
+        self._finish(ProcessPhase.FAILED, message=message)
 
-    def _finish(self, phase: Phase, *, exited: Exited | None = None, message: str = "") -> None:
+    def _finish(self, phase: ProcessPhase, *, exited: Exited | None = None, message: str = "") -> None:
         if self._log is not None:
             if self._log.lost_bytes:
                 self._note(f"{self._log.lost_bytes} bytes of its log were lost: {self._log.lost_why}")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from sterna.monitor.cgroups import Cgroups, Counted, group_of_process, pod_uid_in
-from sterna.monitor.gpus import Gpus, GpuUse
-from sterna.monitor.processes import Processes, machine
+from sterna.monitor.usage.cgroups import Cgroups, Counted, group_of_process, pod_uid_in
+from sterna.monitor.usage.gpus import Gpus, GpuUse
+from sterna.monitor.usage.proc_usage import Processes, machine
 from sterna.monitor.watched import Watched
 from sterna.protocol.reports import Usage
 

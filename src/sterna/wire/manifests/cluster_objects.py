@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sterna.model.errors import InvalidRequest
-from sterna.wire.limits import BODY_BYTES_MAX, check_document
+from sterna.wire.document_limits import BODY_BYTES_MAX, check_document
 from sterna.wire.manifests.documents import size_of
 from sterna.wire.manifests.findings import Findings
 from sterna.wire.manifests.mpijob import MPIJobV1Spec, MPIJobV2Spec

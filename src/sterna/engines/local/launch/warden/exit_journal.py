@@ -12,7 +12,7 @@ import json
 import os
 from typing import Any
 
-from sterna.engines.local.launch.warden.values import Phase, ProcessState, state_from_wire, to_wire
+from sterna.engines.local.launch.warden.values import ProcessPhase, ProcessState, state_from_wire, to_wire
 from sterna.engines.local.launch.warden.workers.hierarchies import read_text
 
 REWRITE_BYTES = 2**20
@@ -91,7 +91,7 @@ def _replay(entry: dict[str, Any], states: dict[str, ProcessState], *, same_boot
     if "began" in entry:
         state = state_from_wire(entry["began"])
         why = "the warden that ran it died, and it with it" if same_boot else "the machine was restarted"
-        states[state.id] = state._replace(phase=Phase.LOST, message=why)
+        states[state.id] = state._replace(phase=ProcessPhase.LOST, message=why)
     elif "ended" in entry:
         state = state_from_wire(entry["ended"])
         states[state.id] = state
