@@ -577,9 +577,6 @@ STORIES: tuple[Story, ...] = (*ENDS, *DEADLINES, *NODES, *OWNERS, *SHARING, *WOR
 
 # By title and engine: what is wrong there. A row leaves this list together with its fix.
 NOT_YET: Mapping[tuple[str, str], str] = {
-    ("a job whose loss hardly changes any more is told of in the same words", "kubernetes"): (
-        "engines/kubernetes/reconcile/transitions.py, told_of_growth: other words than the local engine's _tell"
-    ),
     ("a serving pod that waits is made room for", "kubernetes"): (
         "engines/kubernetes/world/world.py, snapshot: waiting serving pods are shown, and nothing is reserved for them"
     ),

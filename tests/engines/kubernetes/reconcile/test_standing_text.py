@@ -58,6 +58,7 @@ BY_NAME = {
     "progress": st.none() | PROGRESS,
     "reported": st.none() | REPORTED,
     "growth": st.none() | GROWTHS,
+    "metric": st.just("") | NAMES,
     "judged": st.dictionaries(NAMES, NUMBERS | st.lists(NUMBERS, max_size=3), max_size=3),
     "disruptions": st.lists(st.builds(Disruption, MOMENTS, NAMES, NUMBERS), max_size=3).map(tuple),
     "change": st.none() | CHANGES,

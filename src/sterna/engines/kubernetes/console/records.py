@@ -41,7 +41,9 @@ def job_record(job: FoundJob, *, now_s: float, policy: str) -> Record:
         state=standing,
         training=training,
         value=job_value(spec, standing, training) if spec and training and is_measured else None,
-        evaluated=None if standing.growth is None else jobs.Evaluated(standing.growth),  # monitors have the value
+        evaluated=None
+        if standing.growth is None
+        else jobs.Evaluated(standing.growth, standing.metric or None),  # monitors have the value
         checkpoint=_checkpoint(standing),
         conditions=[_condition(found) for found in job.status.get("conditions") or () if isinstance(found, dict)],
     )

@@ -155,7 +155,7 @@ class Lessons:
         growth = growth_of(told)
         if growth is None:
             return replace(standing, reported=reported)
-        return replace(standing, reported=reported, growth=growth, judged=told.judged.to_record())
+        return replace(standing, reported=reported, growth=growth, metric=told.metric, judged=told.judged.to_record())
 
     def is_worth_writing(self, standing: Standing, told: Told) -> bool:
         growth, known = growth_of(told), standing.growth

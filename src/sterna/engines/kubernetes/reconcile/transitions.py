@@ -53,7 +53,8 @@ def told_of_growth(before: Standing, now: Standing) -> tuple[JobEvent, ...]:
     growth = now.growth
     if growth is None or not is_news(before.growth, growth):
         return ()
-    return (JobEvent(Reason(growth.category.value), growth_in_words(growth, before=before.growth)),)
+    words = growth_in_words(growth, before=before.growth, metric=now.metric)
+    return (JobEvent(Reason(growth.category.value), words),)
 
 
 def _told(past: Past) -> JobEvent:

@@ -120,6 +120,7 @@ class Standing:
     progress: Progress | None = None
     reported: Reported | None = None  # None: no monitor told anything yet
     growth: Growth | None = None  # how its evaluation value grows. None: nobody has judged it
+    metric: str = ""  # what that value is called. Empty: it has no name
     judged: Mapping[str, object] = field(default_factory=dict)  # what the judge needs to go on from `growth`
     disruptions: tuple[Disruption, ...] = ()  # the latest 32
     change: Change | None = None

@@ -299,6 +299,7 @@ _FIELDS = (
     _Field("progress", "progress", lambda found: _body(_PROGRESS, found), lambda b: Progress(**_of(_PROGRESS, b))),
     _Field("reported", "reported", lambda found: _body(_REPORTED, found), lambda b: Reported(**_of(_REPORTED, b))),
     _Field("growth", "growth", lambda found: _body(_GROWTH, found), lambda b: Growth(**_of(_GROWTH, b))),
+    _Field("metric", "metric", _same, _text, ""),
     _Field("judged", "judged", dict, _mapping, {}),
     _Field("disruptions", "disruptions", _all_of(_disruption_body), _each(_disruption), ()),
     _Field("change", "change", lambda found: _body(_CHANGE, found), lambda b: Change(**_of(_CHANGE, b))),
