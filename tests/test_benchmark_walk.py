@@ -132,8 +132,8 @@ def at_import(): pass
 def key(number): return number
 def in_thread(): pass
 async def waits():
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    for _ in range(2):
+        await asyncio.sleep(0)
 """,
 }
 

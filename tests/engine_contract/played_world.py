@@ -45,6 +45,7 @@ from tests.engine_contract.facts import (
     Suspended,
     TimePasses,
 )
+from tests.waiting import until_async
 
 POLICY = "elastic-fifo"
 CYCLES_MAX = 8
@@ -82,11 +83,9 @@ class StoryClock:
 async def until(holds: Callable[[], bool], what: str, *, patience_s: float) -> None:
     """Looks again and again, since caches and threads tell nobody when they are done."""
     try:
-        async with asyncio.timeout(patience_s):
-            while not holds():
-                await asyncio.sleep(_LOOK_S)
-    except TimeoutError:
-        raise RuntimeError(f"in vain: {what}") from None
+        await until_async(holds, what, patience_s=patience_s, every_s=_LOOK_S)
+    except AssertionError as error:
+        raise RuntimeError(f"in vain: {what}") from error
 
 
 class Kept(Counted, Protocol):

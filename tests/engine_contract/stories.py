@@ -576,8 +576,4 @@ CRASHES = (
 STORIES: tuple[Story, ...] = (*ENDS, *DEADLINES, *NODES, *OWNERS, *SHARING, *WORK, *MOVES, *CRASHES)
 
 # By title and engine: what is wrong there. A row leaves this list together with its fix.
-NOT_YET: Mapping[tuple[str, str], str] = {
-    ("a serving pod that waits is made room for", "kubernetes"): (
-        "engines/kubernetes/world/world.py, snapshot: waiting serving pods are shown, and nothing is reserved for them"
-    ),
-}
+NOT_YET: Mapping[tuple[str, str], str] = {}

@@ -32,6 +32,7 @@ from tests.cluster.fake_nodes import FakeNodes
 from tests.cluster.requests import Api, ApiError
 from tests.engines.kubernetes.operator.lab import elastic_job, torch_job
 from tests.engines.local.lab import config, fresh_home, swept, toy
+from tests.waiting import until_async
 from tests.worlds import node
 
 NODES, GPUS = 2, 2
@@ -129,15 +130,14 @@ class LocalWorld(World):
 
     async def settle(self) -> None:
         """Until nobody leaves or starts."""
-        async with asyncio.timeout(WAIT_S):
-            while True:
-                loop = self._life.loop
-                assert loop is not None
-                view = await self.engine.observe()
-                rows = [process.row for job in self._life.book.jobs.values() for process in job.live]
-                if loop.at_rest and not any(job.leaving for job in view.jobs) and all(row.started_s for row in rows):
-                    return
-                await asyncio.sleep(0.02)
+        await until_async(self._settled, "nothing leaves or starts", patience_s=WAIT_S)
+
+    async def _settled(self) -> bool:
+        loop = self._life.loop
+        assert loop is not None
+        view = await self.engine.observe()
+        rows = [process.row for job in self._life.book.jobs.values() for process in job.live]
+        return loop.at_rest and not any(job.leaving for job in view.jobs) and all(row.started_s for row in rows)
 
     async def reopen(self) -> None:
         await self._life.close(stop_jobs=False)
@@ -279,11 +279,12 @@ class KubernetesWorld(World):
         await asyncio.to_thread(delete_leftovers, self._api, self._paths.values())
 
     async def _until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WAIT_S):
-            while not holds():
-                if self._running.done():
-                    self._running.result()
-                await asyncio.sleep(0.02)
+        def looked() -> bool:
+            if self._running.done():
+                self._running.result()
+            return holds()
+
+        await until_async(looked, patience_s=WAIT_S)
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
 from sterna.model.nodes import Cluster, Guest, Node
 from sterna.model.resources import NOTHING, Currency, Resources
+from sterna.model.serving import room_for_serving
 from sterna.model.target import PolicyMemory
 
 if TYPE_CHECKING:
@@ -51,13 +52,15 @@ class Snapshot:
             seen: set[JobId] = set()
             twice = next(job.id for job in ordered if job.id in seen or seen.add(job.id))  # type: ignore[func-returns-value]
             raise InvalidRequest(field="jobs[].id", value=twice, expected="each job id once")
+        cluster, waiting = Cluster.of(nodes), tuple(serving)
         return Snapshot(
             revision=revision,
             now_s=now_s,
-            cluster=Cluster.of(nodes),
+            cluster=cluster,
             jobs=ordered,
-            serving=tuple(serving),
+            serving=waiting,
             memory=memory or PolicyMemory(),
+            reserved=room_for_serving(cluster, waiting),
             seed=seed,
             usage=usage or {},
         )

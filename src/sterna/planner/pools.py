@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec
 from sterna.model.nodes import Cluster, Guest
+from sterna.model.serving import could_hold, room_for_serving
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 from sterna.model.why import Because
@@ -133,24 +134,39 @@ def _parts(view: Snapshot, pools: list[Pool], members: dict[str, list[Job]]) -> 
     strangers: dict[str, dict[NodeId, list[Guest]]] = {}
     for job in view.holding:
         _note_strangers(view, job, pool_of[job.id], strangers)
+    serving = _serving_in(view, pools)
     parts: list[Part] = []
     for pool in pools:
         if pool.lane and not members[pool.name]:
             continue
         cluster = _with_guests(pool.cluster, strangers.get(pool.name, {}))
         lane_of = _accelerator(pool.name) if pool.lane else None
-        parts.append(Part(pool.name, _part(view, pool.name, cluster, members[pool.name]), lane_of))
+        parts.append(
+            Part(pool.name, _part(view, pool.name, cluster, members[pool.name], serving.get(pool.name, ())), lane_of)
+        )
     known = {pool.name for pool in pools}
     nobodys = sorted(members.keys() - known)  # no node has it: a pool of no nodes tells its jobs so
     return parts + [Part(name, _part(view, name, Cluster(()), members[name])) for name in nobodys]
 
 
-def _part(view: Snapshot, name: str, cluster: Cluster, jobs: list[Job]) -> Snapshot:
+def _serving_in(view: Snapshot, pools: list[Pool]) -> dict[str, tuple[Guest, ...]]:
+    """In which pool room is kept for each waiting serving pod: the first that could hold it, without GPUs if may be."""
+    open_pools = sorted((pool for pool in pools if not pool.lane), key=lambda pool: (pool.cluster.has_gpus, pool.name))
+    kept: dict[str, tuple[Guest, ...]] = {}
+    for pod in view.serving:
+        home = next((pool.name for pool in open_pools if could_hold(pool.cluster, pod)), None)
+        if home is not None:
+            kept[home] = (*kept.get(home, ()), pod)
+    return kept
+
+
+def _part(view: Snapshot, name: str, cluster: Cluster, jobs: list[Job], serving: tuple[Guest, ...] = ()) -> Snapshot:
     prefix = f"{name}/"
     values = {key.removeprefix(prefix): value for key, value in view.memory.values.items() if key.startswith(prefix)}
     last_s = values.pop(_LAST_ACTION, None)
     memory = PolicyMemory(view.memory.jobs, values, last_s)
-    return replace(view, cluster=cluster, jobs=tuple(jobs), memory=memory)
+    reserved = room_for_serving(cluster, serving) if view.serving else view.reserved
+    return replace(view, cluster=cluster, jobs=tuple(jobs), memory=memory, serving=serving, reserved=reserved)
 
 
 def _note_strangers(view: Snapshot, job: Job, pool: str, strangers: dict[str, dict[NodeId, list[Guest]]]) -> None:

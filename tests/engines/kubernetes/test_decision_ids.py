@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 from benchmarks.scaling import NAMESPACE, elastic_job, node
 
@@ -16,11 +15,7 @@ from sterna.wire.manifests import read_migration, workload_of_object
 from tests.engines.kubernetes.memory_api import MemoryCluster, memory_api
 from tests.journal.blocked_disk import blocked_disk
 from tests.journal.shapes import SHAPES
-
-
-async def until(holds: Any) -> None:
-    while not holds():
-        await asyncio.sleep(0.01)
+from tests.waiting import until_async
 
 
 def decisions_told(cluster: MemoryCluster) -> set[str]:
@@ -38,11 +33,11 @@ async def story(directory: Path) -> MemoryCluster:
     )
     running = asyncio.create_task(operator.run())
     try:
-        await until(lambda: cluster.objects[PODS])
+        await until_async(lambda: cluster.objects[PODS])
         for pod in list(cluster.objects[PODS].values()):
             status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
             cluster.put(PODS, {**pod, "status": status})
-        await until(lambda: decisions_told(cluster) and operator.at_rest)
+        await until_async(lambda: decisions_told(cluster) and operator.at_rest)
     finally:
         operator.stop()
         await running

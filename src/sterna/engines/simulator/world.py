@@ -26,6 +26,7 @@ from sterna.model.nodes import Cluster, Guest, GuestKind, Node
 from sterna.model.phases import Phase
 from sterna.model.plan import Action, Decision, Held, Outcome, Shrink
 from sterna.model.resources import NOTHING, Resources
+from sterna.model.serving import room_for_serving
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 
@@ -128,16 +129,16 @@ class SimulatedEngine:
 
     def snapshot(self) -> Snapshot:
         self._revision += 1
-        pods = self.serving
+        pods = tuple([Guest(pod.id, pod.request, GuestKind.SERVING) for pod in self.serving]) if self.serving else ()
         jobs = tuple(self.jobs.values())
         return Snapshot.as_known(
             revision=self._revision,
             now_s=self.now_s,
             cluster=self.cluster,
             jobs=jobs,
-            serving=tuple([Guest(pod.id, pod.request, GuestKind.SERVING) for pod in pods]) if pods else (),
+            serving=pods,
             memory=self.memory,
-            reserved=sum([pod.request[self.cluster.currency] for pod in pods]) if pods else 0,
+            reserved=room_for_serving(self.cluster, pods) if pods else 0,
             seed=self._seed,
             usage=self.usage(),
             by_id=self.jobs.copy(),

@@ -15,6 +15,7 @@ from sterna.engines.kubernetes.world.node_index import Roster
 from sterna.engines.pacing import Happening
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
+from sterna.model.serving import room_for_serving
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import PolicyMemory
 
@@ -68,13 +69,15 @@ class World:
             self._changed.add(uid)
         self.refresh()
         self._revision += 1
+        cluster, serving = self.roster.cluster, self.roster.serving
         view = Snapshot(
             revision=self._revision,
             now_s=now_s,
-            cluster=self.roster.cluster,
+            cluster=cluster,
             jobs=tuple(self._values.values()),
-            serving=self.roster.serving,
+            serving=serving,
             memory=memory,
+            reserved=room_for_serving(cluster, serving) if serving else 0,
             usage=self.lessons.loads(now_s),
         )
         return view.prepared(by_id=self._values.copy())
