@@ -27,6 +27,7 @@ NAME_MAX = 63  # of a pod and its service, by DNS
 PRIORITY_MAX = 10**9
 
 NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")  # of a job, and of the services that are named after it
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")  # it may begin with a digit, which a service may not
 _COMPLETED = "abcde"  # as long as what an engine adds to generateName
 _STAMP = re.compile(r"-\d{8}-\d{6}(?:-\d+)?$")  # what Voda's `create` puts behind a name
 _INTEGER = re.compile(r"-?[0-9]{1,10}")
@@ -188,12 +189,14 @@ def _priority(metadata: Metadata, own: int | None, policy: RunPolicyBody, pod: P
 
 
 def _check_names(workload: Workload, findings: Findings) -> None:
-    expected = 'lower-case letters, digits and "-", beginning with a letter'
+    expected = f'lower-case letters, digits and "-", at most {NAME_MAX} characters'
     name = f"{workload.name}{_COMPLETED}" if workload.name.endswith("-") else workload.name
-    for key, text in (("name", name), ("namespace", workload.namespace)):
-        if not NAME.fullmatch(text) or len(text) > NAME_MAX:
-            findings.wrong(("metadata", key), text or None, f"{expected}, at most {NAME_MAX} characters")
-            return
+    if not NAME.fullmatch(name) or len(name) > NAME_MAX:
+        findings.wrong(("metadata", "name"), name or None, f"{expected}, beginning with a letter")
+        return
+    if not _NAMESPACE.fullmatch(workload.namespace) or len(workload.namespace) > NAME_MAX:
+        findings.wrong(("metadata", "namespace"), workload.namespace or None, expected)
+        return
     counts = [(t, workload.workers_max if t.role is Role.WORKER else t.replicas) for t in workload.roles]
     longest = max((f"{name}-{t.word}-{count - 1}" for t, count in counts), key=len)
     if len(longest) > NAME_MAX:

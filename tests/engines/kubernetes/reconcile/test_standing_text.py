@@ -18,6 +18,11 @@ from sterna.model.phases import Phase
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.sampled_from(["n1", "node-2.rack.example", "GPU-7f3", "a", "resize"])
+CARDS = (
+    NAMES
+    | st.just("MIG-GPU-aaaa/7/0")
+    | st.text(st.characters(codec="ascii", exclude_characters=","), min_size=1, max_size=9)
+)
 TEXTS = st.text(max_size=10)
 COUNTS = st.integers(0, 10**6)
 NUMBERS = st.floats(0, 1e12, allow_nan=False)
@@ -27,7 +32,7 @@ WORKERS = st.builds(
     st.sampled_from(Role),
     st.integers(0, 999),
     NAMES.map(NodeId),
-    st.lists(NAMES.map(DeviceId), max_size=3).map(tuple),
+    st.lists(CARDS.map(DeviceId), max_size=3).map(tuple),
 )
 SEATS = st.lists(
     st.builds(Seat, WORKERS, st.sampled_from(["abcde", "zzzzz", ""])),
