@@ -1,7 +1,7 @@
 """Which real node plays which node of a packing, so that fewest workers move.
 
 A packing is made on empty copies of the nodes (`repack.py`), so any copy may become any node that can hold what was put
-on it and admits whoever is there. Copies and nodes are matched by the assignment problem, which finds the best matching
+on it and admits the jobs there. Copies and nodes are matched by the assignment problem, which finds the best matching
 and not just a good one; a copy can always be itself, so there is a solution.
 """
 
@@ -25,7 +25,7 @@ def bound(room: Room, specs: Mapping[JobId, JobSpec], packing: Placed, now: Plac
     `room` is what the packing was put into, before it was. Where a copy with shares of GPUs becomes another node, its
     cards are matched with wholly free ones, which is stricter than need be where guests share a card of that node.
     """
-    from scipy.optimize import linear_sum_assignment  # here, as it takes longer to import than all the rest of us
+    from scipy.optimize import linear_sum_assignment  # here, as it takes longer to import than all of Sterna
 
     copies = sorted({room.frame.index[worker.node] for workers in packing.values() for worker in workers})
     row_of = {at: row for row, at in enumerate(copies)}

@@ -1,9 +1,9 @@
 """The GPUs of all nodes while one layout is being made: which are wholly free, which are shared and how far.
 
 k whole GPUs take k wholly free cards, lowest id first. A share of a GPU goes on the first card that is shared already
-and has enough share and memory left, else it opens a wholly free card. Whoever holds a share but names no card of the
-node, since somebody else picked it, is counted by the sum: three thirds of 334 take two cards. A card that two say they
-hold is shared below nothing, until one of them leaves.
+and has enough share and memory left, else it opens a wholly free card. A holder of a share that names no card of the
+node, since the card was not picked here, is counted by the sum: three shares of 334 take two cards. A card that two
+holders name has a free share below 0, until one of them leaves.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from sterna.model.ids import DeviceId
 from sterna.model.resources import WHOLE_GPU_MILLI
 from sterna.placement.frame import MEMORY_DIFFERS, Frame
 
-UNCHECKED_BYTES = 1 << 62  # the memory of a card whose memory nobody told us
+UNCHECKED_BYTES = 1 << 62  # the memory of a card whose memory is unknown
 
 
 class Cards:
@@ -23,9 +23,9 @@ class Cards:
     def __init__(self, frame: Frame, wholly_free: list[int]) -> None:
         self.frame = frame
         self.wholly_free = wholly_free
-        self.named = [0] * len(wholly_free)  # cards that somebody holds, wholly or in part: the sum of their bits
+        self.named = [0] * len(wholly_free)  # cards that are held, wholly or in part: the sum of their bits
         self.shared: defaultdict[int, dict[DeviceId, tuple[int, int]]] = defaultdict(dict)  # free share, free bytes
-        self._nameless_milli: dict[int, int] = {}  # shares held on cards that nobody named
+        self._nameless_milli: dict[int, int] = {}  # shares held on cards without a known name
 
     def copy(self) -> "Cards":
         twin = Cards(self.frame, self.wholly_free.copy())
@@ -90,7 +90,7 @@ class Cards:
         self.wholly_free[at] += milli // WHOLE_GPU_MILLI
         for card in devices:
             if at in self.shared and card in self.shared[at]:
-                self.wholly_free[at] -= 1  # somebody else says that it is his
+                self.wholly_free[at] -= 1  # another holder names it, too
                 self._give_share(at, WHOLE_GPU_MILLI, 0, card)
             else:
                 self.named[at] &= ~self.frame.bits[at].get(card, 0)

@@ -1,4 +1,4 @@
-"""Nodes that hold more than they have, because guests came or a card broke: who must leave them."""
+"""Nodes that hold more than they have, because guests came or a card broke: which workers must leave them."""
 
 from collections.abc import Mapping
 

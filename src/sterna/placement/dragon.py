@@ -1,11 +1,11 @@
 """DRAGON's placing: settles how much of each wish of `policies/dragon.py` comes true on real nodes.
 
 What runs stays. For the job that others must make room for, workers are taken one at a time from those above their
-minimum until it fits, and not one more; if it cannot fit even so, nobody gives anything up and nobody overtakes it,
+minimum until it fits, and not one more; if it cannot fit even so, no job gives anything up and none overtakes it,
 since it could start on an emptier cluster. Then the queue is served in order, with skipping, and then jobs grow.
 
 Workers that are leaving count as room to come, so a need that is being met is not met twice. The three placements
-differ in whom they take from and whom they give to.
+differ in which jobs they take from and which they give to.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,7 @@ class _Table:
         return [job_id for job_id in self.holders if self.workers.get(job_id)]
 
 
-Victims = Callable[[_Table], Iterator[JobId]]  # whom to take the next step of workers from, again and again
+Victims = Callable[[_Table], Iterator[JobId]]  # the job to take each next step of workers from
 Growth = Callable[[_Table], None]
 
 
@@ -110,7 +110,7 @@ def _hold_back(table: _Table, because: Because) -> None:
 
 
 def _serve_queue(table: _Table) -> None:
-    """Start whoever fits. Room only shrinks meanwhile: where too few slots were left for such workers, nobody fits."""
+    """Start jobs that fit. Room only shrinks meanwhile: where too few slots were left for such workers, none fits."""
     slots: dict[Resources, int] = {}  # never more than these are left for such workers
     refused: dict[tuple[Resources, int], Because] = {}
     workers, becauses = table.workers, table.becauses
@@ -147,7 +147,7 @@ def _make_room(table: _Table, head: JobId, victims: Victims) -> bool:
         _take_a_step(table, victim, head)
         if _start(table, job, grant):
             return True
-    for job_id, workers in before.items():  # in vain: nobody gives anything up
+    for job_id, workers in before.items():  # in vain: no job gives anything up
         back = tuple(worker for worker in workers if worker not in table.workers[job_id])
         if back:
             table.room.hold(table.jobs[job_id].spec, back)

@@ -2,7 +2,7 @@
 
 An integer problem, solved by HiGHS. For every job that runs the unknowns say how many workers of each kind it keeps on
 each node: never fewer than its least size, and its first worker and fixed roles stay. For every job that is to start
-they say how many of its workers and fixed roles are on each node. Where shares of cards are about, card by card.
+they say how many of its workers and fixed roles are on each node. Where shares of cards are involved, card by card.
 
 Of all answers the one that lets fewest workers go is taken, those of jobs at the end of the policy's order first, and
 a job that restarts when it is resized counts as several. A problem with more unknowns than `UNKNOWNS_MAX` is not posed,
@@ -38,7 +38,7 @@ class Runner(NamedTuple):
 
 
 class Starter(NamedTuple):
-    """A job that is to start with so many workers, anywhere it is let in."""
+    """A job that is to start with so many workers, on any nodes that admit it."""
 
     spec: JobSpec
     workers: int
@@ -89,7 +89,7 @@ class _Node:
 
     cpu: list[tuple[int, int]] = field(default_factory=list)
     memory: list[tuple[int, int]] = field(default_factory=list)
-    whole: list[tuple[int, int]] = field(default_factory=list)  # cards that nobody named
+    whole: list[tuple[int, int]] = field(default_factory=list)  # cards that are counted and not named
     holds: dict[DeviceId, list[int]] = field(default_factory=dict)  # unknowns that take this very card
     shares: dict[DeviceId, list[tuple[int, int]]] = field(default_factory=dict)
     bytes_: dict[DeviceId, list[tuple[int, int]]] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class _Problem:
         for card, bit in bits.items():
             shares, memory = node.shares.get(card, []), node.bytes_.get(card, [])
             holders = [(column, 1) for column in node.holds.get(card, [])]
-            if named & bit:  # of a card that somebody shares there is something left, of any other nothing
+            if named & bit:  # a card that is shared may have something left, any other has nothing
                 left = shared.get(card, (0, 0))
                 self._row(holders, most=0)
                 self._row(shares, most=left[0])
@@ -164,8 +164,8 @@ class _Problem:
         if len(self.meaning) > UNKNOWNS_MAX:
             return None
         if any(least > 0 and not row for row, least, _ in self._rows):
-            return None  # somebody has nowhere to go at all
-        from scipy.optimize import Bounds, LinearConstraint, milp  # here, as it takes longer to import than all of us
+            return None  # some role of a job has nowhere to go at all
+        from scipy.optimize import Bounds, LinearConstraint, milp  # here: slower to import than all of Sterna
         from scipy.sparse import csr_array
 
         rows = [row for row in self._rows if row[0]]
@@ -200,7 +200,7 @@ class _Problem:
         """What one of these takes of its node."""
         node, known = self._nodes[at], self.room.frame.bits[at]
         cpu, memory, milli, gpu_bytes = request
-        devices = devices if all(card in known for card in devices) else ()  # what nobody can name is merely counted
+        devices = devices if all(card in known for card in devices) else ()  # unknown cards are merely counted
         if cpu:
             node.cpu.append((column, cpu))
         if memory:

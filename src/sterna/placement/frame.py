@@ -1,4 +1,4 @@
-"""What the nodes of a cluster are to placement before any job is there: their order, cards and whom they let in.
+"""What the nodes of a cluster are to placement before any job is there: their order, cards and what they admit.
 
 Made once per cluster, since one cluster serves many snapshots. How much room is left is `room.py`.
 """
@@ -92,7 +92,7 @@ class Frame:
         return True
 
     def why_not_kept(self, node: NodeId) -> Why:
-        """Why workers must leave this node: it is gone or not ready, or somebody is emptying it."""
+        """Why workers must leave this node: it is gone or not ready, or it is being drained."""
         at = self.index.get(node)
         return Why.NODE_LOST if at is None or not self.nodes[at].ready else Why.NODE_DRAINED
 

@@ -1,13 +1,13 @@
 """Minimums before growth: the least seats of all jobs that were granted something, when some found none.
 
 A policy shares out one resource. Where another one binds, or nodes are fragmented, a job may find no seat although
-others hold workers above their least size. Here everybody who runs is cut down to that, in place; then those who are to
-start are seated in the policy's order, each at its least size, by the usual packing. Whoever finds no seat even so is
-sought one exactly (`exact_seats.py`). Nobody who runs is moved or taken below its least size, and its first worker and
-its fixed roles stay where they are.
+others hold workers above their least size. Here every running job is cut down to that, in place; then jobs that are to
+start are seated in the policy's order, each at its least size, by the usual packing. If a job finds no seat even so,
+one is sought exactly (`exact_seats.py`). No running job is moved or taken below its least size, and its first worker
+and its fixed roles stay where they are.
 
 The search is bounded: so many jobs as the caller allows and, around each, the `NODES_MAX` nodes that could hold most
-of it. Beyond that the packing's word is final. Growth comes back afterwards (`regrowth.py`).
+of it. Beyond that the packing's result stands. Growth comes back afterwards (`regrowth.py`).
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -33,13 +33,13 @@ Workers = tuple[Worker, ...]
 class LeastSeats(NamedTuple):
     """What came of it."""
 
-    seats: dict[JobId, Workers]  # everybody who has one, at its least size
+    seats: dict[JobId, Workers]  # of every job that has one, at its least size
     problems: int  # how many were posed
     could_ever_hold: Callable[[JobSpec, int], bool]  # is there hope for so many workers of such a job at all?
 
 
 def least_seats(view: Snapshot, target: Target, layout: Layout, *, problems_max: int) -> LeastSeats:
-    """A seat, at its least size, for everybody who runs and for as many of the others as can be, in their order."""
+    """A seat, at its least size, for every running job and for as many of the others as can be, in their order."""
     table = _Table(view, target, layout)
     problems = 0
     refused: set[tuple[object, ...]] = set()
@@ -68,10 +68,10 @@ class _Table:
     """One seating in the making. Lives for one call."""
 
     def __init__(self, view: Snapshot, target: Target, layout: Layout) -> None:
-        """Those who run, cut down to their least size where the layout has them."""
+        """Running jobs, cut down to their least size where the layout has them."""
         self.jobs, self.grants = view.by_id, target.grants
-        self.seats: dict[JobId, Workers] = {}  # of those who run first, then as they are seated
-        self.loose: dict[JobId, Workers] = {}  # of those who run: workers of whom some may go
+        self.seats: dict[JobId, Workers] = {}  # of running jobs first, then of others as they are seated
+        self.loose: dict[JobId, Workers] = {}  # of running jobs: workers of which some may go
         self.room = Room.empty(frame_of(view.cluster))  # holds the seats
         for job_id, grant in target.grants.items():
             workers = layout.workers.get(job_id, ())
@@ -80,7 +80,7 @@ class _Table:
                 self.seats[job_id] = shrunk(spec, workers, least_size(spec, grant))
                 self.loose[job_id] = _loose(workers) if len(workers) > len(self.seats[job_id]) else ()
                 self.room.hold(spec, self.seats[job_id])
-        self.roomiest = self._without(self.loose)  # as if all that is loose, and all who start, were gone
+        self.roomiest = self._without(self.loose)  # as if all that is loose, and all jobs that start, were gone
 
     def seat(self, job_id: JobId, laid: Workers, size: int) -> bool:
         """Where the layout has it, if that is still free, else where packing would have it."""
@@ -104,7 +104,7 @@ class _Table:
         return all(int(self.roomiest.slots(request, mask).sum()) >= count for request, count in needs)
 
     def seat_exactly(self, job_id: JobId, size: int) -> bool:
-        """A seat for this job too, if there is one around which everybody seated so far still fits."""
+        """A seat for this job too, if there is one around which every job seated so far still fits."""
         spec = self.jobs[job_id].spec
         nodes = self._nodes_around(spec)
         runners, starters = self._who_is_on({self.room.frame.nodes[at].id for at in nodes})
@@ -138,7 +138,7 @@ class _Table:
         return sorted(sorted(everywhere, key=lambda at: (-int(slots[at]), at))[:NODES_MAX])
 
     def _who_is_on(self, there: Set[NodeId]) -> tuple[list[Runner], list[Starter]]:
-        """Those who run and have something loose on these nodes; those who start wholly on them."""
+        """Running jobs that have something loose on these nodes; jobs that start wholly on them."""
         runners: list[Runner] = []
         starters: list[Starter] = []
         for job_id, workers in self.seats.items():

@@ -1,6 +1,6 @@
 """A layout while moves are tried on it, one after another. What is free is worked out once, then kept up to date.
 
-Hundreds of moves may be tried in one decision (requests of people, moves that were begun), and each must not cost a
+Hundreds of moves may be tried in one decision (requests of users, moves that were begun), and each must not cost a
 look at the whole cluster. A group of moves is made as a whole or not at all.
 """
 
@@ -35,7 +35,7 @@ class Moving:
 
     @property
     def room(self) -> Room:
-        """What the layout leaves free. For whoever takes something on trial: give it back."""
+        """What the layout leaves free. A caller that takes something on trial gives it back."""
         if self._room is None:
             self._room = Room.empty(frame_of(self.view.cluster))
             for job_id, held in self.layout.workers.items():

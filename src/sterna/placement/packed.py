@@ -56,8 +56,8 @@ def staying(
     """What every job that is to have workers keeps, in the order of the grants, and the room that holds just that.
 
     Jobs that are not settled yet, as they start, change or lost a worker, have a reason; the others are as they were.
-    With `idle` the room may stay empty if nobody has one: then nobody will ask, and nodes that were found to hold what
-    is on them once hold it still, since guests and cards that come or go make another cluster.
+    With `idle` the room may stay empty if no job has a reason: then it is not asked, and nodes that were found to hold
+    what is on them once hold it still, since guests and cards that come or go make another cluster.
     """
     frame = frame_of(view.cluster)
     workers: dict[JobId, tuple[Worker, ...]] = {}

@@ -1,7 +1,7 @@
 """A placement whose jobs start where they are told to: so that two runs begin alike and differ in what came after.
 
 Only a job's very first workers are pinned. Where they do not fit or are not let in, or are not the ones that were
-pinned, the job starts where the placement would have it; what happens to it later is nobody's business here.
+pinned, the job starts where the placement would have it; what happens to it later is not decided here.
 """
 
 from collections.abc import Callable, Mapping

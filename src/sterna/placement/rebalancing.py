@@ -1,7 +1,7 @@
-"""Moves that somebody proposes beyond what a placement does: to calm a contended node, to bring a job together.
+"""Moves that are proposed beyond what a placement does: to calm a contended node, to bring a job together.
 
 Only the hook: what a proposal is, how proposals become part of a layout, and how what rebalancers remember travels
-beside what the policy does. Who proposes is up to `rebalancers/`, and to engines that are asked for a move.
+beside what the policy does. Proposals come from `rebalancers/`, and from engines that are asked for a move.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -86,7 +86,7 @@ def with_proposals(view: Snapshot, layout: Layout, proposals: Iterable[Proposal]
 def finish_move(moving: Moving, job_id: JobId, to: Sequence[Worker], *, why: str) -> None:
     """Put a job where it was to go when it let go of everything, as a whole or not at all.
 
-    A job that has another size by now is left as it is: that is another decision. `why` is the word that the move was
+    A job that has another size by now is left as it is: that is another decision. `why` is the reason that the move was
     begun with.
     """
     wanted = {worker[:2]: worker.node for worker in to}

@@ -1,8 +1,8 @@
 """Growth after minimums: from the least seats (`least_seats.py`) back towards what was granted.
 
-First everybody who runs gets its own workers back where they were, in the policy's order, as far as the grant covers
-them and they still fit: whoever need not give way is not touched. The rest is the placement's own growth, which finds
-the jobs as if they held that.
+First every running job gets its own workers back where they were, in the policy's order, as far as the grant covers
+them and they still fit: a job that need not give way is not touched. The rest is the placement's own growth, which
+finds the jobs as if they held that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,9 +53,9 @@ def may_stay(frame: Frame, job: Job) -> Workers:
 
 
 def recognised(job: Job, workers: Workers) -> Workers:
-    """The same places, with the job's own workers in those that they hold: who need not move keeps its number.
+    """The same places, with the job's own workers in those that they hold: one that need not move keeps its number.
 
-    Unless that would take the number of the first worker away: it is the one that never goes, be it moved.
+    Unless no worker would then have the number of the first one, which never goes, though it may be moved.
     """
     if workers == job.workers:
         return job.workers

@@ -2,13 +2,14 @@
 
 It crosses fewer nodes than `packed` in the long run and pays for that with migrations. While every job holds what it is
 granted nothing is touched. Otherwise jobs are packed in order of decreasing size, best fit, onto empty copies of the
-nodes (`packing.py`), the copies are matched with nodes (`binding.py`), and whoever can stay keeps its seat and number
-(`seats.py`).
+nodes (`packing.py`), the copies are matched with nodes (`binding.py`), and a worker that can stay keeps its seat and
+number (`seats.py`).
 
 Departures from Voda: a split job puts only its remainder on its last node; the matching knows capacities, cards and
-whom nodes admit; a worker keeps its number while it lives; what a lost node held is placed again at once. Jobs with a
-worker on a node that takes nobody new are completed where they are instead of being packed afresh. A packing that would
-cost a job workers it could keep, or that moves jobs and changes no size, is not taken: `packed` settles it in place.
+which jobs nodes admit; a worker keeps its number while it lives; what a lost node held is placed again at once. Jobs
+with a worker on a node that admits no new ones are completed where they are instead of being packed afresh. A packing
+that would cost a job workers it could keep, or that moves jobs and changes no size, is not taken: `packed` settles it
+in place.
 
 Jobs of one size are packed in the order of their ids. Voda's came in the order in which Go walks a map, another one
 each time, so that jobs change partners and move after decisions that had nothing to do with them. `repack-by-lot` does
@@ -93,7 +94,7 @@ def _pinned(
 
 
 def _at_most(spec: JobSpec, kept: tuple[Worker, ...], seats: tuple[Worker, ...]) -> tuple[Worker, ...]:
-    """Those of the kept workers for whom there is a seat."""
+    """Those of the kept workers for which there is a seat."""
     return shrunk(spec, kept, sum(is_elastic(seat) for seat in seats))
 
 

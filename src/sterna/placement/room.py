@@ -51,7 +51,7 @@ class Room:
 
     @staticmethod
     def bare(frame: Frame) -> "Room":
-        """`empty` for those who will put nothing into it."""
+        """`empty` for callers that put nothing into it: not a copy."""
         return _left_by_guests(frame)
 
     @staticmethod
@@ -283,10 +283,10 @@ def holding(frame: Frame, jobs: Mapping[JobId, Job], workers: Mapping[JobId, tup
     """A room in which these workers are, for the caller to change.
 
     From one cycle to the next few of thousands come or go, so the latest room is kept and only the difference is
-    applied. Not where nodes are overfull: there, who came first matters for who has which card.
+    applied. Not where nodes are overfull: there, which worker has which card depends on which came first.
     """
     known: _Held | None = frame.latest_room if frame.found_sound else None
-    frame.latest_room = None  # whoever fails halfway leaves nothing behind that is half of both
+    frame.latest_room = None  # so that a failure halfway leaves no room behind that is half updated
     if known is None:
         known = _Held({}, Room.empty(frame))
     by_job, room = known

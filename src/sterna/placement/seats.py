@@ -1,4 +1,4 @@
-"""Who sits where once a packing is bound to nodes: workers that stay, workers that move, newcomers, and their cards."""
+"""Seats once a packing is bound to nodes: of workers that stay, workers that move and new workers, and their cards."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -15,7 +15,7 @@ def shrunk(
 
     Nodes are left one after another: first those that are `crowded`, then those without a parameter server or chief,
     those with fewest of the job's workers before others; on each the highest ordinal goes first. Fixed roles and the
-    lowest ordinal never go: chief duties fall to worker 0 where nobody else has them.
+    lowest ordinal never go: chief duties fall to worker 0 where no other role has them.
     """
     if len(workers) <= size:
         return workers

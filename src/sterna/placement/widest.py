@@ -5,8 +5,8 @@ order (`widest`) or the smallest first (`widest-smallest-first`, which goes with
 numbered in the order in which nodes were taken, and its restarts and speed in that simulator depend on that order.
 
 Departures: where fewer than granted can be placed, the grant's floor and the job's sizes are honoured; fixed roles go
-where most workers fit beside them. And whoever would come off worse elsewhere, or move without any growth, stays and
-grows where it is while the others are placed around it: else two jobs could throw each other out for ever.
+where most workers fit beside them. And a job that would get fewer workers elsewhere, or move without any growth, stays
+and grows where it is while the others are placed around it: else two jobs could evict each other for ever.
 """
 
 from collections.abc import Callable, Iterable

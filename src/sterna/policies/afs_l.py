@@ -3,10 +3,10 @@
 Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning" (NSDI 2021), the length-aware rule. Each
 next worker goes to the winner of a linear tournament in order of arrival. Two variants:
 
-afs   the author's simulator. Everybody's first worker goes by shortest remaining time; then, of two jobs, the shorter
-      wins if its own gain outweighs the longer one's loss: r0/r1 of the short + r1/r0 of the long > 2, where r0 is
-      the time left now and r1 with one more. Equally long: the candidate counts as the shorter.
-voda  Voda's AFS-L. Nobody has a worker to begin with; of two that have none the shorter wins, the later one on ties.
+afs   the author's simulator. Each job's first worker goes by shortest remaining time; then, of two, the shorter wins if
+      its own gain outweighs the longer one's loss: r0/r1 of the short + r1/r0 of the long > 2, where r0 is the time
+      left now and r1 with one more. Equally long: the candidate counts as the shorter.
+voda  Voda's AFS-L. No job has a worker to begin with; of two that have none the shorter wins, the later one on ties.
       Otherwise the longer wins if its gain relative to its speed after the step is above the shorter's gain relative
       to its speed before. Equally long: the challenger counts as the shorter.
 
@@ -115,10 +115,10 @@ class Shares:
         self._sizes = sizes
         self._currency = view.currency
         self._rule = rule
-        self._grown: set[int] = set()  # those who have all that they could be seated with
+        self._grown: set[int] = set()  # jobs that have all that they could be seated with
 
     def hand_out(self, room: int) -> None:
-        """One step at a time to the winner among those that may grow and whose next step fits, while there are any."""
+        """One step at a time to the winner among jobs that may grow and whose next step fits, while there are any."""
         costs = {place: self._next_cost(place) for place in range(len(self._jobs)) if self._may_grow(place)}
         players = list(costs)
         while players := [place for place in players if costs[place] <= room]:
@@ -142,7 +142,7 @@ class Shares:
         return not workers or (workers + spec.workers_step <= spec.workers_max and place not in self._grown)
 
     def _next_size(self, place: int) -> int:
-        """One step more; all at once for a job that takes nothing scarce, as it competes with nobody."""
+        """One step more; all at once for a job that takes nothing scarce, as it competes with no other."""
         spec, workers = self._jobs[place].spec, self._sizes[place]
         if not workers:
             return spec.workers_min
@@ -195,7 +195,7 @@ def _vodas_standing(job: Job, workers: int, units_left: float) -> Standing:
     return (units_left * job.curve.unit_s(workers), gain / speed, gain / speed_after)
 
 
-_WAITING = 2.0**600  # makes whoever waits longer than whoever runs and, being a power of 2, rounds nothing
+_WAITING = 2.0**600  # makes a waiting job longer than any running one and, being a power of 2, rounds nothing
 _INSTANT = 2.0**-300  # so that this holds even for a job with nothing left to do
 
 

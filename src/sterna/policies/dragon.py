@@ -1,12 +1,12 @@
 """DRAGON: first in, first out with skipping; room is made for a job that waited too long; idle room is grown into.
 
 Source: Lin, Yeh and Chou, "DRAGON", CLOSER 2019, and its operator; the variants are its public forks and the paper's
-own prototype. This module says who is next, who is urgent and whether it is time to grow; because DRAGON decides by
-what fits on nodes, the grants are wishes and `placement/dragon.py` settles how much of each comes true.
+own prototype. This module says which job is next, which is urgent and whether it is time to grow; because DRAGON
+decides by what fits on nodes, the grants are wishes and `placement/dragon.py` settles how much of each comes true.
 
 Departures, each a defect of the operator: an urgent request includes the fixed roles and not the workers alone; a job
-that no empty cluster could hold gets a verdict and blocks nobody; many jobs may start in one cycle; workers that are
-still leaving count as room to come, so nobody is shrunk twice for one need; sizes are on the job's own grid of steps;
+that no empty cluster could hold gets a verdict and blocks no other; many jobs may start in one cycle; workers that are
+still leaving count as room to come, so no job is shrunk twice for one need; sizes are on the job's own grid of steps;
 ties end in the id, where the operator followed the order of a hash map.
 """
 
@@ -178,6 +178,6 @@ def _waiting_since(job: Job) -> float:
 
 
 def _by_priority(job: Job) -> tuple[int, int, float]:
-    """Erudite: higher priority first, then the larger request, then whoever waits longer."""
+    """Erudite: higher priority first, then the larger request, then the longer wait."""
     spec = job.spec
     return (-spec.priority, -(spec.asked_request.cpu_milli + spec.asked_request.memory_bytes), _waiting_since(job))

@@ -1,7 +1,7 @@
 """First in, first out, with jobs that stretch into whatever room is left. Sizes jobs, nothing more.
 
 Sources: Voda's ElasticFIFO (`variant=voda`: minimums by submission with skipping, then one worker each in turn) and
-the FIFO_ELASTIC of AFS' simulator (`variant=afs`: whoever holds workers keeps its seat, and each takes all it can).
+the FIFO_ELASTIC of AFS' simulator (`variant=afs`: a job that holds workers keeps its seat, each takes all it can).
 
 Departures: Voda's second phase could hand a single worker to a job that had failed to get its minimum; here such a job
 gets nothing. AFS knows neither minimum nor step; here what is left is rounded down to a size that the job may have.

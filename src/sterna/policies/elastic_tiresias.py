@@ -2,9 +2,9 @@
 
 Sources: Wu et al., "Elastic Deep Learning in Multi-Tenant GPU Clusters" (TPDS'21), in the form Voda gives it. Jobs
 first get their initial size or nothing, as in `tiresias.py`. If then more than `compact-above` jobs wait, every job
-below the first queue is cut to its minimum. Free room goes out one step at a time to whoever gains most: for a job that
-waits, its speed-up at the minimum per worker; for one that holds workers, what the next step adds, per worker. Equal
-gains go to the higher queue, then to whoever is ahead in it. It ends when nobody gains.
+below the first queue is cut to its minimum. Free room goes out one step at a time to the job that gains most: for one
+that waits, its speed-up at the minimum per worker; for one that holds workers, what the next step adds, per worker.
+Equal gains go to the higher queue, then to the job that is ahead in it. It ends when no job gains.
 
 Departures:
 - A job leaves the contest when it cannot take its next step. Voda dropped all jobs whose minimum exceeds the free
@@ -102,9 +102,9 @@ def _grow(view: Snapshot, queues: Queues, sizes: dict[int, int], reasons: dict[i
 def _who_could_take_a_step(
     view: Snapshot, queues: Queues, sizes: dict[int, int], room: int
 ) -> Iterator[tuple[int, int]]:
-    """Those whose next step there is room for, by position in the order and place."""
+    """Jobs whose next step there is room for, by position in the order and place."""
     smallest = view.columns.of(cost_question(smallest_size, view.currency))
-    worth_asking = smallest <= room  # of those who wait; whoever holds workers is asked for its step
+    worth_asking = smallest <= room  # of waiting jobs; a job that holds workers is asked for its step
     worth_asking[list(sizes)] = True
     for position in worth_asking[queues.order].nonzero()[0].tolist():
         place = int(queues.order[position])

@@ -3,7 +3,7 @@
 Sources: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads" (MASCOTS'20), the elastic scheduler of
 FfDL, in the form Voda gives it. Jobs are admitted by submission while their minimums fit, each gets at least that,
 and a dynamic program over the room finds the best sizes. Of equally good answers the one is taken that gives the
-last job least, then the one before it, and so on: who came earlier gets the larger share.
+last job least, then the one before it, and so on: earlier jobs get the larger share.
 
 Departures:
 - Admission counts minimums, where Voda counted jobs; steps, maxima and prices are honoured. A job whose minimum does

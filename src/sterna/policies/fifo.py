@@ -19,7 +19,7 @@ from sterna.policies.sharing import SIZES, Size, by_seat, whole_or_nothing
 
 class Order(StrEnum):
     SUBMISSION = "submission"
-    SEAT = "seat"  # whoever runs keeps its place ahead of whoever waits: nothing is ever preempted
+    SEAT = "seat"  # running jobs keep their places ahead of waiting ones: nothing is ever preempted
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ order=first-start service=since-start`, by its description: its published averag
 with promotion by default, is `tiresias.py`.
 
 A job moves down one queue each time its attained GPU-seconds reach that queue's threshold, to the tail of the next.
-Queues are walked from the first, each job gets its initial size or nothing, and who does not fit is passed over. The
-order inside a queue is history, so it is remembered: a place per job, where smaller is nearer to the head.
+Queues are walked from the first, each job gets its initial size or nothing, and one that does not fit is passed over.
+The order inside a queue is history, so it is remembered: a place per job, where smaller is nearer to the head.
 
 Departures: `demote=exact` moves a job at the instant it reaches its threshold. The simulator looks again after
 floor((threshold - executed seconds) / GPUs), seconds against GPU-seconds, which is too early or too late for most jobs;
@@ -40,7 +40,7 @@ class Demote(StrEnum):
 
 
 class Order(StrEnum):
-    SEAT = "seat"  # whoever was passed over goes behind those that run
+    SEAT = "seat"  # jobs that were passed over go behind those that run
     INSERTION = "insertion"
     FIRST_START = "first-start"  # never started: last
 
@@ -72,12 +72,12 @@ _Entry = Mapping[str, float] | None  # what is remembered of a job. None: it is 
 
 
 class _Queues(NamedTuple):
-    """Who is where. By the jobs' places in the snapshot, but for the order, which is of those places."""
+    """The queue and seat of each job. Lists go by the jobs' places in the snapshot; `order` holds those places."""
 
     entries: list[_Entry]
     used: list[float]  # GPU-seconds that count against the thresholds, what was forgiven included
     number: list[int]  # of the queue, after the moves that are due
-    seat: list[float]  # place in the queue; infinite: new there, so behind everybody
+    seat: list[float]  # place in the queue; infinite: new there, so behind all others
     order: Positions  # as jobs are walked: the first queue first, each by seat
 
 
@@ -102,7 +102,7 @@ def least_attained_service(view: Snapshot, options: LasOptions) -> Target:
 
 
 def _queues(view: Snapshot, options: LasOptions) -> _Queues:
-    """All jobs by queue, after the moves that are due, each queue in its order. Whoever is new in one is last."""
+    """All jobs by queue, after the moves that are due, each queue in its order. A job that is new in one is last."""
     jobs, last = view.wanting, len(options.thresholds_gpu_s)
     entries: list[_Entry] = list(map(view.memory.jobs.get, view.columns.each(_id)))
     number = [0 if entry is None else min(last, max(0, int(entry.get("queue", 0)))) for entry in entries]
@@ -120,7 +120,7 @@ def _queues(view: Snapshot, options: LasOptions) -> _Queues:
 
 
 def _who_might_move(view: Snapshot, options: LasOptions, number: list[int], used: list[float]) -> list[int]:
-    """Positions of those who have used up their threshold, what was forgiven aside, or may have waited enough."""
+    """Positions of jobs that have used up their threshold, what was forgiven aside, or may have waited enough."""
     limits = [*(limit - SLACK for limit in options.thresholds_gpu_s), inf]
     if not options.promote_knob:
         return [place for place, queue in enumerate(number) if used[place] >= limits[queue]]
@@ -170,13 +170,13 @@ def _rise_s(job: Job, entry: _Entry, now_s: float, options: LasOptions) -> float
 def _remembered(
     view: Snapshot, options: LasOptions, queues: _Queues, walked: list[int], holders: set[int]
 ) -> dict[JobId, Mapping[str, float]]:
-    """What to remember of every job: its queue, and a seat above that of whoever is ahead. Most stay as they were."""
+    """What to remember of every job: its queue, and a seat above that of the job ahead. Most stay as they were."""
     jobs, kept = view.wanting, dict(view.memory.jobs)
     by_queue: list[list[int]] = [[] for _ in range(len(options.thresholds_gpu_s) + 1)]
     for place in walked:
         by_queue[queues.number[place]].append(place)
     for number, places in enumerate(by_queue):
-        if options.order is Order.SEAT:  # whoever was passed over goes behind those that run
+        if options.order is Order.SEAT:  # jobs that were passed over go behind those that run
             places.sort(key=lambda place: place not in holders)
         for place, seat in _new_seats(options, queues, number, places):
             job = jobs[place]
@@ -189,7 +189,7 @@ def _remembered(
 
 
 def _new_seats(options: LasOptions, queues: _Queues, number: int, places: list[int]) -> Iterator[tuple[int, float]]:
-    """Place and seat of those in this queue who cannot keep what is remembered of them."""
+    """Place and seat of the jobs in this queue that cannot keep what is remembered of them."""
     by_first_start = options.order is Order.FIRST_START
     ahead, seats = -1.0, queues.seat
     for place in places:
@@ -223,7 +223,7 @@ def _next_fall_s(
     places: list[int],
     kept: Mapping[JobId, Mapping[str, float]],
 ) -> float:
-    """When the first of those who will hold workers reaches its threshold; infinite if nobody ever does."""
+    """When the first of the jobs that will hold workers reaches its threshold; infinite if none ever does."""
     jobs, now_s, limits = view.wanting, view.now_s, options.thresholds_gpu_s
     exact, since_start = options.demote is Demote.EXACT, options.service is Service.SINCE_START
     sizes, rates = view.columns.of(holds).tolist(), view.columns.of(_rate_asked).tolist()
@@ -246,7 +246,7 @@ def _next_fall_s(
 def _next_rise_s(
     view: Snapshot, options: LasOptions, lower: list[int], kept: Mapping[JobId, Mapping[str, float]]
 ) -> float:
-    """When the first of those who were passed over in a lower queue has waited enough; infinite if nobody ever has."""
+    """When the first of the jobs passed over in a lower queue has waited enough; infinite if none ever has."""
     if options.demote is not Demote.EXACT or not options.promote_knob:
         return inf
     jobs = [view.wanting[place] for place in lower]

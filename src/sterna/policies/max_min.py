@@ -1,4 +1,4 @@
-"""Max-min fairness: nobody gets a further worker while a job that could use one has fewer. Sizes jobs, nothing more.
+"""Max-min fairness: no job gets a further worker while one that could use it has fewer. Sizes jobs, nothing more.
 
 Source: the MaxMin of AFS' simulator, which deals single GPUs round robin in first-come order up to each job's maximum.
 

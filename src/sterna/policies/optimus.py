@@ -1,11 +1,11 @@
 """Optimus: each next worker goes where it shortens a job's remaining time most. Sizes jobs, nothing more.
 
 Source: the allocation of Optimus (EuroSys 2018) as the simulators of AFS and Pollux have it: the fall from no worker
-to the first is infinite, so everybody gets one in order of arrival; then the largest fall wins, the earliest job on a
-tie, until nobody gains.
+to the first is infinite, so every job gets one in order of arrival; then the largest fall wins, the earliest job on a
+tie, until no job gains.
 
 Departures: the first helping is the job's minimum, later ones are its step, and falls are compared per GPU, since
-steps differ in price. Jobs whose work left nobody knows have no fall to compare: they share in turn what the others
+steps differ in price. Jobs whose work left is unknown have no fall to compare: they share in turn what the others
 leave.
 """
 
@@ -53,7 +53,7 @@ _BEST_GAIN = Because(Why.BEST_GAIN)
 def _hand_out_steps(jobs: list[Job], units: list[float], sizes: list[int], room: int, currency: Currency) -> int:
     """Raise `sizes` step by step, the largest fall first; returns the room that is left.
 
-    A heap does what a scan of all jobs for every step would, because a step changes nobody's fall but the taker's.
+    A heap does what a scan of all jobs for every step would, because a step changes only the taker's fall.
     """
     falls = [_fall(job, left, size, currency) for job, left, size in zip(jobs, units, sizes, strict=True)]
     heap = [(-fall, position) for position, fall in enumerate(falls) if fall > 0]

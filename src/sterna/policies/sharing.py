@@ -48,7 +48,7 @@ SIZES: dict[Size, Callable[[Job], int]] = {
     Size.MAX: largest_size,
 }
 
-# First come, first served as in AFS: by when a job last went from nothing to something, then whoever waits.
+# First come, first served as in AFS: by when a job last went from nothing to something, then waiting jobs.
 seat_order: Question = attrgetter("seat_s")
 
 _left_s: Question = attrgetter("left_s")
@@ -130,7 +130,7 @@ def whole_or_nothing(
 def served(
     view: Snapshot, size_of: Callable[[Job], int], order: Positions | None = None, *, strict: bool = False
 ) -> tuple[list[int], int]:
-    """Those to whom `whole_or_nothing` gives something, by their places; and what is left."""
+    """Jobs to which `whole_or_nothing` gives something, by their places; and what is left."""
     costs = view.columns.of(cost_question(size_of, view.currency))
     if len(costs) < _LONG or strict:
         return _served_in_turn(view, costs, order, strict=strict)
@@ -142,7 +142,7 @@ _LONG = 512  # from here on vectors are worth their making
 
 
 def _served_in_turn(view: Snapshot, costs: Floats, order: Positions | None, *, strict: bool) -> tuple[list[int], int]:
-    """Positions of those who get something, one after the other: for short queues, and for strict ones."""
+    """Positions of jobs that get something, one after the other: for short queues, and for strict ones."""
     room = view.capacity
     least, free = view.smallest_minimum[view.currency], float(room)
     in_turn = range(len(costs)) if order is None else order.tolist()
@@ -152,7 +152,7 @@ def _served_in_turn(view: Snapshot, costs: Floats, order: Positions | None, *, s
             places.append(place)
             free -= cost
             if free < least:
-                break  # nobody else could take anything
+                break  # no other job could take anything
         elif strict and cost <= room:
             break
     return places, int(free)
@@ -239,10 +239,10 @@ def granted(view: Snapshot, grants: Mapping[JobId, Grant]) -> list[Job]:
 
 
 def spread_spare_room(order: Sequence[Job], grants: dict[JobId, Grant], room: int, currency: Currency) -> int:
-    """Round robin over these jobs, which all hold a grant, one step each until nobody can take more; changes `grants`.
+    """Round robin over these jobs, which all hold a grant, one step each until none can take more; changes `grants`.
 
-    Returns what is left. Rounds in which everybody who may still grow gets a step are taken all at once; in the round
-    after them somebody cannot afford a step and leaves, since room never comes back. So the cost is that of a few
+    Returns what is left. Rounds in which every job that may still grow gets a step are taken all at once; in the round
+    after them some job cannot afford a step and leaves, since room never comes back. So the cost is that of a few
     sorts, however much room there is.
     """
     growing: list[tuple[int, int, JobSpec]] = []
@@ -261,7 +261,7 @@ def spread_spare_room(order: Sequence[Job], grants: dict[JobId, Grant], room: in
 def _take_rounds(
     growing: list[tuple[int, int, JobSpec]], grants: dict[JobId, Grant], room: int
 ) -> tuple[list[tuple[int, int, JobSpec]], int]:
-    """All full rounds and the one after them; returns who may still grow, and the room left. Entries: steps, cost."""
+    """All full rounds and the one after them; returns jobs that may still grow, and room left. Entries: steps, cost."""
     rounds = _full_rounds(growing, room)
     room -= sum((rounds if rounds < steps else steps) * cost for steps, cost, _ in growing)
     still: list[tuple[int, int, JobSpec]] = []
@@ -279,7 +279,7 @@ def _take_rounds(
 
 
 def _full_rounds(growing: list[tuple[int, int, JobSpec]], room: int) -> int:
-    """How often can everybody who may still grow take a step?"""
+    """How often can every job that may still grow take a step?"""
     done = 0
     sweep = sum(cost for _, cost, _ in growing)
     for steps, cost in sorted((steps, cost) for steps, cost, _ in growing):

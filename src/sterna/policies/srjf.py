@@ -2,7 +2,7 @@
 
 Source: Voda's SRJF, which orders by the time left on a single worker and lets later jobs skip ahead.
 
-Departures: ties go by submission and id; a job whose work left nobody knows goes last, where Voda guessed one second
+Departures: ties go by submission and id; a job whose work left is unknown goes last, where Voda guessed one second
 an epoch and thereby let newcomers of unknown length go first.
 """
 
@@ -24,5 +24,5 @@ _solo: Question = attrgetter("solo")
 
 
 def single_worker_times(view: Snapshot) -> Floats:
-    """Time left of each on one worker; infinite if nobody knows."""
+    """Time left of each on one worker; infinite if unknown."""
     return times_left(view) * view.columns.of(_solo)

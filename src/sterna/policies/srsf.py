@@ -2,7 +2,7 @@
 
 Sources: the SRSF of AFS' simulator and the `shortest-gpu` of Tiresias': as `srtf`, with time multiplied by size.
 
-Departures: ties go by submission and id; a job whose work left nobody knows goes last; where a job asks for none of
+Departures: ties go by submission and id; a job whose work left is unknown goes last; where a job asks for none of
 what the pool is short of, its workers are counted instead.
 """
 
@@ -36,7 +36,7 @@ _width_largest: Question = attrgetter("spec.width_largest")
 
 
 def services_left(view: Snapshot, size_of: Callable[[Job], int]) -> Floats:
-    """GPU-milliseconds left of each at `size_of(job)`; infinite if nobody knows."""
+    """GPU-milliseconds left of each at `size_of(job)`; infinite if unknown."""
     if size_of is largest_size:
         return times_left(view) * view.columns.of(_width_largest)
     now_s = view.now_s

@@ -3,7 +3,7 @@
 Sources: the SRTF of AFS' simulator and the `shortest` of Tiresias': order by the time left at the size a job would
 get, the whole of it or nothing, later jobs may skip ahead, running ones may be preempted.
 
-Departures: ties go by submission and id; a job whose work left nobody knows goes last. Unlike `srjf`, which counts on
+Departures: ties go by submission and id; a job whose work left is unknown goes last. Unlike `srjf`, which counts on
 a single worker as Voda does, time is counted at the size that is given.
 """
 

@@ -65,20 +65,20 @@ class TiresiasOptions:
 
 
 class Queues(NamedTuple):
-    """Who is in which queue, and in which order they are walked: the first queue first, each in its own order."""
+    """The queue of each job, and the order in which jobs are walked: the first queue first, each in its own order."""
 
     number: Positions  # of each job's queue, by its place
     order: Positions
 
     def below_first(self) -> list[int]:
-        """Positions of those in lower queues, as they are walked."""
+        """Positions of jobs in lower queues, as they are walked."""
         walked = self.number[self.order]
         below: list[int] = self.order[walked > 0].tolist()
         return below
 
 
 class Helpings(NamedTuple):
-    """Who gets how many workers, by place; nobody else gets any."""
+    """How many workers jobs get, by place; jobs that are not listed get none."""
 
     places: Positions
     workers: Positions
@@ -101,8 +101,8 @@ def feedback_queues(view: Snapshot, options: TiresiasOptions) -> Queues:
 
 
 def _by_queue(view: Snapshot, options: TiresiasOptions) -> Positions:
-    """Looks at those alone whose queue is remembered or named by a priority, or who have used up a threshold: a job
-    that has only ever waited is in the first queue, and that is most of a long queue.
+    """Looks only at jobs whose queue is remembered or named by a priority, or that have used up a threshold: a job that
+    has only ever waited is in the first queue, and that is most of a long queue.
     """
     columns, jobs, remembered = view.columns, view.wanting, view.memory.jobs
     number = np.zeros(len(jobs), np.intp)
@@ -184,7 +184,7 @@ def _sunk(
 def _looks(
     view: Snapshot, options: TiresiasOptions, queues: Queues, grants: Mapping[JobId, Grant]
 ) -> tuple[dict[JobId, Mapping[str, float]], float]:
-    """What to remember under Voda's rule, and the first look that changes anybody's queue."""
+    """What to remember under Voda's rule, and the first look that changes any job's queue."""
     now_s, soonest_s, jobs = view.now_s, inf, view.wanting
     seen: dict[JobId, Mapping[str, float]] = {}
     for place, number in zip(queues.order.tolist(), queues.number[queues.order].tolist(), strict=True):
@@ -225,7 +225,7 @@ def _rise_s(job: Job, now_s: float, knob: float) -> float:
 
 
 def _next_fall_s(view: Snapshot, options: TiresiasOptions, queues: Queues, helpings: Helpings) -> float:
-    """When the first of those who will hold workers uses up its threshold; infinite if nobody ever does."""
+    """When the first of the jobs that will hold workers uses up its threshold; infinite if none ever does."""
     number = queues.number[helpings.places]
     falling = number < len(options.thresholds_gpu_s)
     places, workers, number = helpings.places[falling], helpings.workers[falling], number[falling]
@@ -239,7 +239,7 @@ def _next_fall_s(view: Snapshot, options: TiresiasOptions, queues: Queues, helpi
 def _next_rise_s(
     view: Snapshot, options: TiresiasOptions, queues: Queues, below: list[int], grants: Mapping[JobId, Grant]
 ) -> float:
-    """When the first of those in lower queues who will hold nothing has waited enough; infinite if nobody ever has."""
+    """When the first job in a lower queue that will hold nothing has waited enough; infinite if none ever has."""
     jobs, last = view.wanting, len(options.thresholds_gpu_s)
     rises_s = [
         _rise_s(job, view.now_s, options.promote_knob)

@@ -1,9 +1,9 @@
 """A linear tournament that is held again and again, each time after the last winner changed or left.
 
-The first in the list is the candidate and meets the others in order; whoever beats the candidate takes its place. Such
-a rule need not be transitive, so no heap and no tree of winners can stand in for meeting people in order. What can be
-saved: the candidates before the winner met only people who did not change, so a new run begins where the last winner
-stood. And in a long list, the next one to beat the candidate is found by NumPy a stretch at a time.
+The first in the list is the candidate and meets the others in order; one that beats the candidate takes its place. Such
+a rule need not be transitive, so no heap and no tree of winners can stand in for meeting the others in order. What can
+be saved: the candidates before the winner met only entries that did not change, so a new run begins where the last
+winner stood. And in a long list, the next one to beat the candidate is found by NumPy a stretch at a time.
 
 What a duel is decided by is not known here: `afs_l.py` brings its own.
 """
@@ -20,8 +20,8 @@ Standing = tuple[float, float, float]  # what a duel looks at
 
 
 class Duel(NamedTuple):
-    """Who wins, told twice: as a loop for short lists, where a call per meeting would be the dearest part, and by
-    column for long ones. Both must agree.
+    """The rule of a duel, in two forms: as a loop for short lists, where a call per meeting would be the dearest part,
+    and by column for long ones. Both must agree.
     """
 
     next_beater: Callable[[Sequence[Standing], int, Standing], int | None]  # the first from a position on, if any
@@ -60,7 +60,7 @@ class Tournament:
         self._hold(position)
 
     def _hold(self, start: int) -> None:
-        """Let the last candidate meet everybody from `start` on, and whoever beats it the rest."""
+        """Let the last candidate meet all entries from `start` on, and one that beats it the rest."""
         candidates = self._candidates
         if not candidates:
             if not self._standings:

@@ -1,6 +1,6 @@
-"""Voda's own rule for who sinks and who rises in Tiresias' queues, with the defects that its published numbers have.
+"""Voda's own rule for which jobs sink and rise in Tiresias' queues, with the defects that its published numbers have.
 
-`promotion=voda` asks for it, to compare with what was measured under it; nobody should want it otherwise. Every five
+`promotion=voda` asks for it, to compare with what was measured under it; it has no other use. Every five
 seconds Voda looks at every job, and changes its queue by what it counts since the job last started or stopped:
 
 - a job that has used more than its queue's threshold sinks by one, be it running or not. The counter is reset by the

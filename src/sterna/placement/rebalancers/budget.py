@@ -2,7 +2,7 @@
 
 What was moved when is kept in the memory of each job, as plain numbers, and so survives restarts. A worker's lineage is
 its role and ordinal, which a move does not change. A move counts from the decision on, whatever becomes of it: one that
-an engine could not carry out leaves a job alone for longer than it must be, never for too short.
+an engine could not carry out leaves a job alone for longer than need be, never for less.
 """
 
 from collections.abc import Iterable, Mapping
@@ -113,7 +113,7 @@ class Ledger:
 
 
 def _migrations(job: Job, now_s: float) -> int:
-    """Moves that the engine has recorded, by whoever's wish."""
+    """Moves that the engine has recorded, whatever asked for them."""
     return sum(kind == "migration" and at_s > now_s - _HOUR_S for at_s, kind, _ in job.disruptions)
 
 

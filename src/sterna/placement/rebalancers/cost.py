@@ -1,4 +1,4 @@
-"""What moves are weighed by: the pause, the time left, whose seconds count. What a move changes is `forecast.py`'s.
+"""What moves are weighed by: the pause, the time left, which jobs' seconds count. What a move changes: `forecast.py`.
 
 The pause of a move is what the job measured: saving its state, stopping and starting again.
 """
@@ -57,7 +57,7 @@ def pause_s(job: Job, options: CostOptions) -> float:
 
 
 def time_left_s(job: Job, now_s: float, options: CostOptions) -> float:
-    """Until the job ends, as far as anybody knows, and not beyond the horizon."""
+    """Until the job ends, as far as is known, and not beyond the horizon."""
     left = job.remaining_s(job.size, now_s)
     return min(options.horizon_s, left) if left != inf else options.horizon_s
 

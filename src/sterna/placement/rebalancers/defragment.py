@@ -2,7 +2,7 @@
 
 With `goal=gang`, room is sought for the waiting job with the largest least request for which the pool has enough in
 total. Node by node the smallest sets of units are tried whose leaving gives it another slot, until its minimum fits;
-nobody goes where another one leaves. For a gang that lacks one slot the answer has the fewest moves there are; for one
+no unit goes where another one leaves. For a gang that lacks one slot the answer has the fewest moves there are; for one
 that lacks several, each next slot is the cheapest.
 
 With `goal=empty`, the node with fewest units is emptied into room on nodes that hold something already, so that whole

@@ -1,8 +1,8 @@
-"""How much CPU a worker would use if nobody were in its way. Nothing is chosen here.
+"""How much CPU a worker would use if no other competed for it. Nothing is chosen here.
 
 Its limit says so; a worker that needs a card uses what it asked for, as the GPU does the work. Of others only what they
 use is known, and only where growth is judged by it: one that uses less than its neighbours on a busy node, or anything
-on a node that is not busy, wants no more than that. Whoever else has no limit is taken to want all there is.
+on a node that is not busy, wants no more than that. Any other without a limit is taken to want all there is.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Demands:
         return inf if used is None or used >= self._greedy(seat.worker.node) else used
 
     def _greedy(self, node_id: NodeId) -> float:
-        """Who uses so much on this node would use more if it could: nearly as much as anybody, and it is busy."""
+        """From which use on a worker here would use more if it could: nearly the largest use; infinite if not busy."""
         if node_id not in self._greedy_from:
             seats = self._scene.residents.get(node_id, ())
             uses = [used_milli(seat.job) for seat in seats]
@@ -51,7 +51,7 @@ class Demands:
         return self._greedy_from[node_id]
 
     def _is_busy(self, node_id: NodeId, uses: Sequence[float | None]) -> bool:
-        """Are its CPUs used up, as far as anybody knows?"""
+        """Are its CPUs used up, as far as is known?"""
         node = self._scene.view.cluster.by_id.get(node_id)
         if node is None:
             return True
@@ -62,12 +62,12 @@ class Demands:
 
 
 def cpu_milli(node: Node) -> int:
-    """What training may use; never 0, so that workers of a node whose CPUs nobody counts share it alike."""
+    """What training may use; never 0, so that workers of a node whose CPUs are not counted share it alike."""
     return node.free_of_guests.cpu_milli or 1
 
 
 def used_milli(job: Job) -> float | None:
-    """What each worker of the job used when its growth was last judged. None: nobody measured it."""
+    """What each worker of the job used when its growth was last judged. None: it was not measured."""
     growth = job.growth
     if growth is None or not growth.score or not growth.efficiency or not job.size:
         return None

@@ -1,6 +1,6 @@
-"""Drain: work leaves nodes that take nobody new, politely, as long as there is room elsewhere.
+"""Drain: work leaves nodes that take no new workers, as long as there is room elsewhere.
 
-A node that is being drained (`cordoned` in a snapshot: `sterna drain`) is placement's own business: what is there goes
+A node that is being drained (`cordoned` in a snapshot: `sterna drain`) is emptied by placement: what is there goes
 at once, to other nodes or back into the queue. A node that is merely closed to newcomers (`kubectl cordon`, or a taint
 `NoSchedule` that a job does not tolerate) keeps what it has until that ends. This rebalancer empties such nodes too:
 it moves what fits elsewhere, within the budget of its job, and leaves alone what would have to stop or ends soon.
@@ -42,7 +42,7 @@ def drain(question: Question, options: DrainOptions) -> Answer:
 
 
 def _is_closed_in(question: Question, unit: Unit) -> bool:
-    """Is one of its nodes closed to it, were it to come today?"""
+    """Would one of its nodes not admit it if it were new?"""
     frame, spec = question.scene.frame, unit.job.spec
     return any(node in frame.index and not frame.admits(frame.index[node], spec) for node in unit.leaves)
 

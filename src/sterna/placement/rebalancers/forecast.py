@@ -1,7 +1,7 @@
-"""When everybody will be done if nobody else comes, and how a move changes that. Nothing is chosen here.
+"""When each job will end if no other comes, and how a move changes that. Nothing is chosen here.
 
 Workers of a node share its CPU fairly: all get the same, none more than it could use, and what one leaves is shared by
-the others, also once it has ended. So who shares a node with whom, and for how long, decides when each of them ends. A
+the others, also once it has ended. So which workers share a node, and for how long, decides when each of them ends. A
 job ends with the last of its workers.
 """
 
@@ -48,7 +48,7 @@ class Forecast:
         return max((of_node[job.id] for of_node in ends if job.id in of_node), default=0.0)
 
     def _as_it_is(self, node: NodeId) -> _Ends:
-        """Nobody on nodes of other pools, or that are gone, ends later or sooner by what happens here."""
+        """Empty for nodes of other pools, or that are gone: no job there ends later or sooner by what happens here."""
         if node not in self._as_they_are:
             residents = self._scene.residents.get(node)
             self._as_they_are[node] = {} if residents is None else self._ends(node, residents)
@@ -69,18 +69,18 @@ def _is_of(seat: HeldSeat, unit: Unit) -> bool:
 
 
 def ends_s(capacity: float, demands: Sequence[float], times_s: Sequence[float]) -> list[float]:
-    """When each of these ends; `times_s` is what it takes with all it could use. Who uses nothing is not slowed.
+    """When each of these ends; `times_s` is what it takes with all it could use. One that uses nothing is not slowed.
 
-    Those who are short of CPU all get the same, the level, so of them the one with the least work ends next. The level
-    only rises, as others end; whoever it reaches has all it wants from then on, and a known end.
+    Workers short of CPU all get the same, the level, so of them the one with the least work ends next. The level only
+    rises, as others end; a worker whose demand it reaches has all it wants from then on, and a known end.
     """
     ends = list(times_s)
     short = {at for at, demand in enumerate(demands) if demand > 0 and times_s[at] > 0}
     work = [demand * time_s for demand, time_s in zip(demands, times_s, strict=True)]
     by_demand = sorted(short, key=lambda at: (demands[at], at), reverse=True)  # the next one stands last, as below
     by_work = sorted(short, key=lambda at: (work[at], at), reverse=True)
-    content: list[tuple[float, int]] = []  # a heap: who has all it wants, by its end
-    left, now_s, served = max(capacity, 0.0), 0.0, 0.0  # `left` for those who are short; `served`: what each has got
+    content: list[tuple[float, int]] = []  # a heap: workers that have all they want, by their end
+    left, now_s, served = max(capacity, 0.0), 0.0, 0.0  # `left` for the short ones; `served`: what each has got
     while short or content:
         level = left / len(short) if short else inf
         while by_demand and (by_demand[-1] not in short or demands[by_demand[-1]] <= level):
@@ -105,7 +105,7 @@ def ends_s(capacity: float, demands: Sequence[float], times_s: Sequence[float]) 
 
 
 def fair_shares(capacity: float, demands: Sequence[float]) -> list[float]:
-    """Equal shares up to what each one demands; what the modest leave is shared among the rest."""
+    """Equal shares up to what each one demands; what smaller demands leave is shared among the rest."""
     shares = [0.0] * len(demands)
     left, waiting = max(capacity, 0.0), len(demands)
     for position in sorted(range(len(demands)), key=demands.__getitem__):

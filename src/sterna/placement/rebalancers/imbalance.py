@@ -7,7 +7,7 @@ taken. A node that was overloaded counts as such until it is clearly below the t
 
 Departures: squared deviations are summed over all nodes, so the answer does not depend on their order; a score must
 also be above the mean by a small gap, because a deviation alone has no size and would call one part in a thousand an
-imbalance; a target must have room; and the cost model has a say, as it keeps jobs that end soon where they are.
+imbalance; a target must have room; and a move must pay by the cost model, which keeps jobs that end soon in place.
 """
 
 from dataclasses import dataclass

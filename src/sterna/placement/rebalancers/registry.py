@@ -65,7 +65,7 @@ COMMON: Mapping[str, type[Any]] = {"budget": BudgetOptions, "cost": CostOptions}
 
 @dataclass(frozen=True, slots=True)
 class Rebalancers:
-    """Those that were asked for, one after the other, each on what the one before it made. A `Rebalancing`."""
+    """The ones that were asked for, one after the other, each on what the one before it made. A `Rebalancing`."""
 
     chosen: tuple[tuple[RebalancerEntry, Any], ...]  # with their options
     budget: BudgetOptions
@@ -128,7 +128,7 @@ def _all_names() -> str:
 
 
 def _place(key: str, groups: Mapping[str, type[Any]]) -> tuple[str, str]:
-    """Whose option it is, and its own name: from `specon.round-s`, or from `round-s` where that is nobody else's."""
+    """The group of an option and its own name: from `specon.round-s`, or from `round-s` where no other group has it."""
     group, dot, name = key.partition(".")
     if dot:
         if group in groups:

@@ -76,7 +76,7 @@ class Made(NamedTuple):
 def made(question: Question, answer: Answer, *, by: str) -> Made:
     """The layout with the bundles that are let in, and a line for everything that was looked at.
 
-    Where all stay, for the reasons for which they stayed when last looked at, nothing is said or written down again.
+    Where all stay, for the reasons for which they stayed when last looked at, nothing is reported or stamped again.
     """
     layout, considered, done = question.scene.layout, list[ConsideredMove](), list[Bundle]()
     for bundle in answer.bundles:
@@ -104,7 +104,7 @@ def made(question: Question, answer: Answer, *, by: str) -> Made:
 
 
 def _fingerprint(considered: Sequence[ConsideredMove]) -> float:
-    """A number for who stays where and why; the numbers behind a reason move all the time, and do not count."""
+    """A number for which workers stay where and why, without the numbers behind a reason: those change all the time."""
     lines = [f"{move.job_id} {move.worker} {move.to} {move.because.why}" for move in considered]
     return float(crc32("\n".join(lines).encode()))
 
@@ -143,7 +143,7 @@ def _with_bundle(question: Question, layout: Layout, bundle: Bundle) -> Layout:
 
 
 def _each(bundle: Bundle) -> tuple[float, float]:
-    """Benefit and cost, shared out evenly: a bundle that pays is one of moves that pay."""
+    """Benefit and cost, shared out evenly, so that every move of a bundle that pays is one that pays."""
     return bundle.benefit_s / len(bundle.moves), bundle.cost_s / len(bundle.moves)
 
 

@@ -1,4 +1,4 @@
-"""What rebalancers look at: who will be where once the layout is carried out, and who could go somewhere else.
+"""What rebalancers look at: where workers are once the layout is carried out, and which could go somewhere else.
 
 Nothing is chosen here. What may move together is a `Unit`: one worker, or a whole job where no worker survives a move.
 """
@@ -104,9 +104,9 @@ class Scene:
         return tuple(unit for unit in self.units if node in unit.leaves)
 
     def targets(self, unit: Unit, room: Room | None = None) -> Iterator[NodeId]:
-        """Where the unit could go as a whole, in the order of ids: admitted, with room, and nobody on his way out.
+        """Where the unit could go as a whole, in the order of ids: admitted, with room, and no worker leaving it.
 
-        On a node that somebody is leaving a newcomer would have to wait, and by then placement decides again. `room`
+        On a node that a worker is leaving a newcomer would have to wait, and by then placement decides again. `room`
         is what is free after moves that are about to be proposed as well. None: there are none.
         """
         demand, leaves, spec = unit.demand, unit.leaves, unit.job.spec
@@ -144,7 +144,7 @@ def category_of(job: Job) -> Category:
 
 
 def _units_of(job: Job) -> Iterator[Unit]:
-    if job.spec.restarts_on_resize:  # nobody survives, so nobody stays behind: to the next node with all its roles
+    if job.spec.restarts_on_resize:  # no worker survives, so none stays behind: all roles go to one node
         elastic_first = sorted(job.workers, key=lambda worker: worker.role is not Role.WORKER)
         yield Unit(job, tuple(elastic_first))
         return

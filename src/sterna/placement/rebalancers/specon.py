@@ -3,7 +3,7 @@
 After Mao et al., "Speculative Container Scheduling for Deep Learning Applications in a Kubernetes Cluster" (2020).
 Every round looks at the converged workers of the most contended node that has any; the best of them moves, the others
 are reported as looked at. Contention is a weighted count, in which converged workers count little, or the CPU that
-workers could use. A worker goes only where contention is lower even with it, so that no move can be worth its undoing.
+workers could use. A worker goes only where contention is lower even with it, so that undoing a move never pays.
 
 Departures: the paper leaves the contention measure open; a target must have room and admit the worker; of the calmest
 targets the one with the best net benefit is taken, unless the cost model is off, where it is the least contended. What
@@ -61,7 +61,7 @@ def specon(question: Question, options: SpeconOptions) -> Answer:
     looks = [this.look(unit) for unit in here]
     bundles = [look for look in looks if isinstance(look, Bundle)]
     return Answer(
-        bundles=sorted(bundles, key=lambda bundle: -bundle.net_s),  # stable: then who converged first
+        bundles=sorted(bundles, key=lambda bundle: -bundle.net_s),  # stable: then the one that converged first
         stays=[look for look in looks if isinstance(look, Stay)],
         bundles_max=options.moves_per_round,
         stamps={_ROUND: scene.now_s},
@@ -115,7 +115,7 @@ class _Round:
         return Bundle((Move(unit, to),), self._because(to), benefit_s, 0.0)
 
     def _weighed(self, unit: Unit, to: NodeId) -> Bundle:
-        """What those gain who end sooner, and the pause with what those lose who end later."""
+        """The benefit is what jobs that end sooner gain; the cost is the pause and what jobs that end later lose."""
         cost, jobs = self.question.cost, self.question.scene.view.by_id
         pause = pause_s(unit.job, cost)
         effects = self.forecast.effects_s(unit, to)
@@ -132,7 +132,7 @@ class _Round:
         return Stay(unit, not_worth_it(best.benefit_s, best.cost_s), best.benefit_s, best.cost_s)
 
     def _harms_nobody(self, bundle: Bundle) -> bool:
-        """Sums hide those who lose: no single job may be delayed beyond its share, all moves so far counted."""
+        """Is no single job delayed beyond its share, all moves so far counted? Sums alone would hide such a job."""
         most, ledger, jobs = self.question.cost.harm_max, self.question.ledger, self.question.scene.view.by_id
         return not most or all(
             delay_s <= 0 or ledger.delayed_s(job_id) + delay_s <= most * self.forecast.whole_s(jobs[job_id])
