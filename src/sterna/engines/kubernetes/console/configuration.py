@@ -1,4 +1,4 @@
-"""Which policy the operator decides by: the ConfigMap that people write and it reads, checked before it is written."""
+"""Which policy the operator decides by: the ConfigMap that users write and it reads, checked before it is written."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ class PolicyConfig:
         self._namespace = namespace  # the operator's
 
     async def name(self) -> str:
-        """For tables. Empty: this user may not know."""
+        """For tables. Empty: this user may not read it."""
         try:
             return (await self._data()).get("policy") or POLICY
         except Refused:
@@ -57,7 +57,7 @@ class PolicyConfig:
             raise NotFound("namespace", self._namespace, hint=hint) from None
 
     async def _data(self) -> dict[str, str]:
-        """Nothing, where nobody has written it: then the operator goes by what it was started with."""
+        """Empty where the ConfigMap does not exist: then the operator goes by what it was started with."""
         try:
             found = await self._api.get(CONFIG_MAPS, CONFIG, namespace=self._namespace, shape=ConfigMapObject)
         except Missing:

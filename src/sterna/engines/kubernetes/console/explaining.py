@@ -1,6 +1,6 @@
 """What a cluster tells of why a job waits, runs where it runs, shrank or moved: its own status, its pods, its nodes.
 
-The operator wrote down what its last decision said. Whether anybody is there to make the next one, the Lease tells.
+The operator wrote down what its last decision said. The Lease tells whether an operator runs to make the next one.
 """
 
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ from sterna.lifecycle.job_record import Record
 from sterna.model.jobs import Role
 from sterna.model.why import Because, Why
 
-_SKEW_S = 15.0  # the clock of whoever asks need not be the cluster's
+_SKEW_S = 15.0  # the clock of the user's machine may differ from the cluster's
 
 
 async def absence(api: Api, *, namespace: str, now_s: float) -> str:
-    """Why nobody decides at present. Empty: somebody does, or this user may not know."""
+    """Why no operator decides at present. Empty: one does, or this user may not read the Lease."""
     try:
         lease = await api.get(LEASES, LEASE, namespace=namespace, shape=LeaseObject)
     except Missing:

@@ -106,7 +106,7 @@ class FoundJob:
 
     @property
     def looked_at(self) -> bool:
-        """By an operator, ever."""
+        """Has an operator ever looked at it?"""
         return bool(self.status.get("scheduling"))
 
     @property
@@ -116,7 +116,7 @@ class FoundJob:
 
     @property
     def managed_by(self) -> str:
-        """Somebody else, who looks after it. Empty: we do."""
+        """Name of another controller that manages it. Empty: Sterna does."""
         policy = self.document["spec"].get("runPolicy")
         name = policy.get("managedBy") if isinstance(policy, dict) else None
         return name if isinstance(name, str) and name and not name.startswith(_OURS) else ""

@@ -1,7 +1,7 @@
 """What happened to jobs, from the cluster's own events: those about jobs and those about their pods, oldest first.
 
 An event's number is its resource version. It rises with every write, also when an event happens again and only its
-count goes up, so whoever follows by number misses nothing.
+count goes up, so a reader that follows by number misses nothing.
 """
 
 import re
@@ -48,7 +48,7 @@ class EventObject(KubeObject, frozen=True):
 
     @property
     def job(self) -> str:
-        """Whom it is about, or may be: a pod is known by its name alone once it is gone. Empty: nobody of ours."""
+        """The job it is about, or may be: a pod is known by its name alone once it is gone. Empty: none of ours."""
         about = self.involved_object
         if about.kind in _KINDS:
             return f"{about.namespace}/{about.name}"

@@ -1,6 +1,6 @@
-"""Moves that somebody asks for: each is a Migration object, which the operator takes up and answers in its status.
+"""Moves that users ask for: each is a Migration object, which the operator takes up and answers in its status.
 
-The asker is told at once what can never be. Moves that the scheduler made of itself are in the history of their job.
+Impossible requests are refused at once. Moves that the scheduler made by itself are in the history of their job.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sterna.model.errors import Conflict, EngineRefused, InvalidRequest, NotFoun
 from sterna.model.jobs import Role, Worker
 from sterna.model.migrations import MIGRATION_ENDED, MigrationPhase
 
-_ANSWERED_WITHIN_S = 1.5  # if the operator answers at once, the asker need not ask again
+_ANSWERED_WITHIN_S = 1.5  # if the operator answers at once, the user need not ask again
 _LOOK_EVERY_S = 0.2
 _ENDED = frozenset(map(str, MIGRATION_ENDED))
 
@@ -32,7 +32,7 @@ class Moves:
         self._namespace = namespace
 
     async def ask(self, job: FoundJob, *, worker: int | None, to: str | None) -> Record:
-        """The request as it stands after a moment. `Conflict` tells why it cannot be."""
+        """The request as it stands after a moment. `Conflict` tells why it cannot be met."""
         await self._require_possible(job, worker, to)
         pending = await self._pending(job, worker, to)
         if pending is not None:
@@ -51,7 +51,7 @@ class Moves:
         jobs = list(jobs)
         found = await self._listed(namespace)
         asked = [self._record(one, jobs) for one in found]
-        known = {"/".join(one.key) for one in found}  # as a job remembers whose request it follows
+        known = {"/".join(one.key) for one in found}  # as a job remembers which request it follows
         changes = [change for job in jobs for change in change_records(job)]
         unasked = [change for change in changes if change["kind"] == "migration" and change["id"] not in known]
         moves = [move for move in (*asked, *unasked) if job_id in (None, move["job"])]
@@ -100,7 +100,7 @@ class Moves:
         return made
 
     async def _listed(self, namespace: str | None) -> list[MigrationObject]:
-        """A user who may not see all namespaces sees his own."""
+        """None: of all namespaces, or of the user's own where that is refused."""
         try:
             return (await self._api.listing(MIGRATIONS, namespace=namespace, shape=MigrationObject)).items
         except Missing:

@@ -1,7 +1,7 @@
-"""Has anything changed? Watches of what people look at, from the first question on, for as long as the door is open.
+"""Has anything changed? Watches of jobs and migrations, from the first question on until the scheduler is closed.
 
-Nothing of what they bring is kept but its number. A watch that the user may not have is tried in his own namespace;
-whoever may not even that is told nothing, and looks again when his time is up.
+Nothing of what they bring is kept but its number. A watch that the user may not have is tried in the user's own
+namespace. Where that is refused as well it tells nothing, and `after` answers when its time is up.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class News:
                 for watch in self._watches:
                     await watch.listed.wait()
         except TimeoutError:
-            pass  # whoever asks for jobs is told what is wrong
+            pass  # a request for jobs tells what is wrong
 
 
 class _Watch:
@@ -77,7 +77,7 @@ class _Watch:
             self.listed.set()
 
     async def _followed(self, namespace: str | None) -> bool:
-        """For ever; False: the user may not."""
+        """Runs for ever; False: the user may not watch."""
         while True:
             try:
                 listing = await self._api.listing(self._resource, namespace=namespace, shape=KubeObject)

@@ -1,4 +1,4 @@
-"""Nodes of a cluster and who takes room on them, as records. What the user may not see is said beside the numbers."""
+"""Nodes of a cluster and what takes room on them, as records. What the user may not see is said beside the numbers."""
 
 import asyncio
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ async def room_of(api: Api, *, namespace: str) -> Room:
 
 
 async def set_drained(api: Api, name: str, *, drained: bool) -> None:
-    """A cordon, which everybody understands, and our own word that what runs there is to go."""
+    """A cordon, which all schedulers understand, and our own annotation: what runs there is to go."""
     body = {
         "spec": {"unschedulable": True if drained else None},
         "metadata": {"annotations": {DRAIN: "true" if drained else None}},

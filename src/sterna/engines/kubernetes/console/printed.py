@@ -11,7 +11,7 @@ from sterna.engines.kubernetes.console.finding import FoundJob
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.model.errors import NotFound
 
-_KEPT_BYTES = 1 << 20  # of one log, ahead of whoever reads
+_KEPT_BYTES = 1 << 20  # of one log, ahead of its reader
 
 
 class PodLog(NamedTuple):
@@ -39,7 +39,7 @@ class PodLog(NamedTuple):
 
 
 class Pipe:
-    """Read ahead, because whoever follows several logs must not wait for the one that says nothing."""
+    """Reads ahead, because a reader that follows several logs must not wait for one that prints nothing."""
 
     def __init__(self, log: PodLog, *, tail: int | None, follow: bool) -> None:
         self._follow = follow

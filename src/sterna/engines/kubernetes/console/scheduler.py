@@ -33,7 +33,7 @@ from sterna.lifecycle.job_record import Record
 from sterna.model.errors import Conflict, InvalidRequest, NotFound
 from sterna.model.phases import Phase
 
-_WRITES_MAX = 5  # of one edit that others get in the way of
+_WRITES_MAX = 5  # attempts at one edit that conflicts with other writes
 _HISTORY_SHOWN = 20
 
 Read = Callable[[str], Sequence[Submitted]]  # of a manifest; raises InvalidRequest with all that is wrong with it
@@ -74,7 +74,7 @@ class ClusterScheduler:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     async def submit(self, manifest: str, *, cwd: str, dry_run: bool = False) -> list[Record]:
-        """All documents of the text or none. Programs run where their image says, so `cwd` says nothing here."""
+        """All documents of the text or none. Programs run where their image says, so `cwd` is not used here."""
         documents = self._read(manifest)
         made = await Submitting(self._api, self._finder, namespace=self._namespace).submit(documents, dry_run=dry_run)
         policy = await self._policy.name()
@@ -130,7 +130,7 @@ class ClusterScheduler:
         try:
             await self._api.delete(job.resource, job.name, namespace=job.namespace, uid=job.object.metadata.uid)
         except (Missing, WriteConflict):
-            raise NotFound("job", job.id) from None  # somebody was faster
+            raise NotFound("job", job.id) from None  # it was deleted meanwhile
         return record
 
     async def logs(self, job_id: str, worker: str | None) -> list[PodLog]:
@@ -165,7 +165,7 @@ class ClusterScheduler:
     # -- the whole ----------------------------------------------------------------------------------------------------
 
     async def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Of one job, there or not; of all, those of the user's own namespace where he may not see others."""
+        """Of one job, there or not; of all, those of the user's own namespace where others may not be seen."""
         full = None if job_id is None else self._full(job_id)
         if full is not None:
             found = await events_of(self._api, namespace=full.partition("/")[0], job_id=full, known=[full])
@@ -226,7 +226,7 @@ class ClusterScheduler:
         return await self._edit(job_id, patch, PatchType.MERGE)
 
     async def _edit(self, job_id: str, edit: Callable[[FoundJob], Body | list[Body]], type_: PatchType) -> Record:
-        """The job after an edit, which is made anew where somebody else wrote meanwhile. An empty one is not sent."""
+        """The job after an edit, which is made anew where another client wrote meanwhile. An empty one is not sent."""
         for _ in range(_WRITES_MAX):
             job = await self._unfinished(job_id)
             body = edit(job)

@@ -1,7 +1,7 @@
 """Other bounds for a job, written where its kind and its author's shape have them. Pure: documents in, edits out.
 
 A bound is written where the object already says one: `elasticPolicy`, `min-instances`, Voda's launcher environment,
-`workers` of an ElasticJob, our annotations. One that nobody states follows from the number of replicas; where it no
+`workers` of an ElasticJob, our annotations. One that is not stated follows from the number of replicas; where it no
 longer may, it becomes an annotation, because adding another field could change what kind of elastic job it is.
 """
 
@@ -41,7 +41,7 @@ class _Places(NamedTuple):
 def resized(document: Body, workload: Workload, parse: Parse, *, low: int, high: int) -> tuple[list[Edit], Workload]:
     """What to change so that the job may have from `low` to `high` workers, and how it is read then.
 
-    `InvalidRequest` where that makes no sense for it, in the words of whoever reads manifests.
+    `InvalidRequest` where that makes no sense for it, worded as by the parser of manifests.
     """
     name = f"job {workload.id}"
     if not 1 <= low <= high:
@@ -68,7 +68,7 @@ def resized(document: Body, workload: Workload, parse: Parse, *, low: int, high:
 
 
 def operations(document: Body, edits: list[Edit], *, resource_version: str) -> list[Body]:
-    """A JSON patch; a conflict if somebody wrote since. (To test the version would be answered as an invalid patch.)"""
+    """A JSON patch; a conflict if it was written since. (To test the version would be answered as an invalid patch.)"""
     steps: list[Body] = [{"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version}]
     made = copy.deepcopy(document)
     for edit in edits:
@@ -99,7 +99,7 @@ def _places(document: Body) -> _Places:
             own = ("spec", "min-instances"), ("spec", "max-instances")
             return _with_own(document, _replicas(document), *own, in_use=flat)
     lows, highs = _variables(spec, "MIN_NUM_PROC", "MIN_NP"), _variables(spec, "MAX_NUM_PROC", "MAX_NP")
-    replicas = () if lows or highs else _replicas(document)  # beside Voda's bounds nobody reads them
+    replicas = () if lows or highs else _replicas(document)  # beside Voda's bounds they are not read
     initial = _variables(spec, "NUM_PROC", "NP") or replicas
     return _Places(initial, (*lows, *_said(document, _MIN)), (*highs, *_said(document, _MAX)))
 
@@ -158,7 +158,7 @@ def _edit(document: Body, path: Path, workers: int) -> Edit:
 
 
 def _follows(document: Body, initial: tuple[Path, ...], wanted: int) -> bool:
-    """Is a bound that nobody states what it should be? It is the number at first, which is 1 unless it is said."""
+    """Does a bound that is not stated have the wanted value? It is the initial number, which is 1 by default."""
     return all(_number(document, path) == wanted for path in initial) if initial else wanted == 1
 
 

@@ -26,7 +26,7 @@ class Submitting:
         orders = [self._order(document) for document in documents]
         for order in orders:
             await self._require_free(order, orders)
-        if len(orders) > 1 or dry_run:  # the API server has a say, too, before the first one is made
+        if len(orders) > 1 or dry_run:  # the API server checks all before the first one is made
             tried = [await self._create(order, dry_run=True) for order in orders]
             if dry_run:
                 return tried
@@ -98,7 +98,7 @@ class _Order(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Empty: the API server finds one."""
+        """Empty: the API server generates one."""
         return str(self.body["metadata"].get("name") or "")
 
     @property

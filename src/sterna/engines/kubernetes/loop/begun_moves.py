@@ -9,7 +9,7 @@ from sterna.model.phases import Phase
 
 
 def begun(world: World) -> dict[JobId, Change]:
-    """Moves that the scheduler itself began, of jobs that have let go of everything. Those that people asked for are
+    """Moves that the scheduler itself began, of jobs that have let go of everything. Those that users asked for are
     asked for again until they are over; one whose node turned pods away is free to go elsewhere.
     """
     found: dict[JobId, Change] = {}

@@ -122,7 +122,7 @@ class Hands:
             return False
 
     async def _delete_pod(self, job: KnownJob, effect: DeletePod) -> bool:
-        """Once is enough, unless it is to go sooner now: its end is told by the watch."""
+        """Sent once, and again only with a shorter grace period: the watch tells when the pod is gone."""
         name, uid, grace_s, _ = effect
         patience = float("inf") if grace_s is None else float(grace_s)
         if self._told_to_go.get(uid, float("inf")) <= patience and uid in self._told_to_go:
@@ -142,7 +142,7 @@ class Hands:
             return True
         except Missing:
             pass
-        except WriteConflict:  # somebody else has its name now, or the server was merely busy with it
+        except WriteConflict:  # another object has its name now, or the server was merely busy with it
             with suppress(Missing):
                 there = await self._api.get(resource, name, namespace=namespace, shape=KubeObject)
                 if there.metadata.uid == uid:

@@ -47,7 +47,7 @@ class Decider:
     ) -> None:
         """`first`: what goes before training, and is done before every cycle. False: it must be tried again.
 
-        `on_considered` hears of decisions that rebalancers had a say in. `journal`: None keeps nothing.
+        `on_considered` is called with decisions that rebalancers took part in. `journal`: None keeps nothing.
         """
         self.pacer = Pacer(rate_limit_s=rules().rate_limit_s)
         self._think = think or Thinker()
@@ -106,7 +106,7 @@ class Decider:
             self.pacer.notice(Happening.CYCLE_FAILED)
         due_s = self.pacer.due_s(now_s)
         if due_s is not None and self._cut_short and not self._world.anybody_leaves:
-            return 0.0  # the room that the plan waited for is there: that is no new question
+            return 0.0  # the room that the plan waited for is there: it goes on without a pause
         moments = (due_s, self._engine.wake_s, self._again_s)
         return max(0.0, min((moment - now_s for moment in moments if moment is not None), default=math.inf))
 

@@ -45,7 +45,7 @@ class KubernetesEngine:
         self.decision_id = ""  # of the decision under way, as logs, events and the journal name it
         self.wake_s: float | None = None
         self.again_s: float | None = None  # an action did not hold: look again at this moment. None: all held
-        self.asked: Mapping[JobId, str] = {}  # moves that somebody asked for, and the object that says so
+        self.asked: Mapping[JobId, str] = {}  # jobs whose move was asked for, and by which object
         self._seen: dict[JobId, str] = {}  # uids of the jobs that the decision under way is about
         self._grows: dict[JobId, Grow] = {}  # what the decision under way has for a job after its shrink
         self._api = api
@@ -58,7 +58,7 @@ class KubernetesEngine:
         self._kept: dict[str, str] | None = None  # as the ConfigMap has it. None: there is none
 
     def begin_term(self) -> None:
-        """Whoever led before may have remembered something."""
+        """Take over what an earlier leader remembered."""
         found = self._cache.own.get(MEMORY, self._config.namespace)
         self._kept = None if found is None else dict(found.data or {})
         self.decision = self.view = self.wake_s = self.again_s = None
@@ -98,7 +98,7 @@ class KubernetesEngine:
     # -- what is intended ---------------------------------------------------------------------------------------------
 
     def _owner(self, job_id: JobId) -> KnownJob | None:
-        """The very job that the decision is about: one that has its name by now is another one."""
+        """The very job that the decision is about. None: it is gone, or another job has its name by now."""
         job = self._world.owner(job_id)
         return job if job is not None and self._seen.get(job_id, job.uid) == job.uid else None
 
@@ -141,7 +141,7 @@ class KubernetesEngine:
             return self._not_held(action, Held.STALE, str(error), 0.0)
         except EngineUnavailable as error:
             return self._not_held(action, Held.TRY_AGAIN, str(error), error.retry_after_s)
-        except EngineRefused as error:  # the others are decided about without it, or nobody would get anything
+        except EngineRefused as error:  # the others are decided about without it, or none would get anything
             self._world.set_aside(job.uid, self._timeline.now() + self._config.retry_max_s)
             return self._not_held(action, Held.REFUSED, str(error), self._config.retry_max_s)
         except SternaError as error:
@@ -158,7 +158,7 @@ class KubernetesEngine:
     # -- what is remembered -------------------------------------------------------------------------------------------
 
     async def _keep(self, memory: PolicyMemory) -> None:
-        """Before anything is done that it stands for; whoever cannot remember must not decide."""
+        """Written before the decision is carried out; if that fails, the decision is not carried out."""
         data = memory_data(memory)
         if data != self._kept:
             await write_data(self._api, self._cache, MEMORY, data, namespace=self._config.namespace)

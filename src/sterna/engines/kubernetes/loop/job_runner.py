@@ -1,7 +1,7 @@
 """Jobs carried on: whatever happens to one is looked at, written down and done, one thing at a time for each job.
 
 A look is `reconcile`; here its results become true. Status goes first, with the version it was made from, and only then
-what follows from it. Trouble with one job is tried again later and later, and never stops the others.
+what follows from it. A job in trouble is tried again after growing pauses, and never stops the others.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class Carrier:
         self._options = Options()
         self._dirty: dict[str, None] = {}
         self._carried: set[str] = set()
-        self._turns: dict[str, _Turn] = {}  # of jobs that somebody is busy with
+        self._turns: dict[str, _Turn] = {}  # by uid: of jobs that a task works on or waits for
         self._timers: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
         self._undone: set[str] = set()  # whose latest look did not come to its end, and is tried again
@@ -96,7 +96,7 @@ class Carrier:
 
     @property
     def at_rest(self) -> bool:
-        """Is nobody being looked at, and did every latest look come to its end? One that failed is waited for."""
+        """Is no job being looked at, and did every latest look come to its end? One that failed is waited for."""
         return not self._dirty and not self._carried and not self._turns and not self._undone
 
     @property
@@ -109,7 +109,7 @@ class Carrier:
     async def intend(self, job: KnownJob, intention: Intention) -> bool:
         """Write down what a job is to hold from now on; pods follow. False: it makes no sense any more.
 
-        `WriteConflict`: somebody else wrote first. `EngineUnavailable`, `EngineRefused`: it could not be written.
+        `WriteConflict`: another client wrote first. `EngineUnavailable`, `EngineRefused`: it could not be written.
         """
         async with self._turn(job.uid):
             if job.uid not in self._world.jobs.by_uid:
@@ -182,7 +182,7 @@ class Carrier:
             self._backoffs.pop(job.uid, None)
             self._undone.discard(job.uid)
         except NotLeader:
-            pass  # whoever leads now goes on
+            pass  # the new leader goes on
         except WriteConflict:
             moment = await self.read_again(job)
         except SternaError as error:
@@ -253,13 +253,13 @@ class Carrier:
         self._on_written(job, before, done.standing)
 
     def _with_earlier(self, job: KnownJob, now: "_Unsure") -> "_Unsure":
-        """Together with what nobody was told of because its write may have failed. If it did not, no later look would
-        find anything new, and whoever waits for the news would wait for ever."""
+        """Together with what was not told because its write may have failed. If it did not, no later look would find
+        anything new, and a part that waits for the news would wait for ever."""
         earlier = self._unsure.get(job.uid)
         return now if earlier is None else _Unsure(earlier.before, (*earlier.happenings, *now.happenings))
 
     async def read_again(self, job: KnownJob) -> float:
-        """Somebody else wrote it: the watch will tell what, asking is sooner. Answers when to look again."""
+        """Another client wrote it: the watch will tell what, asking is sooner. Answers when to look again."""
         meta, store, now_s = job.object.metadata, self._cache.jobs[job.resource], self._timeline.now()
         try:
             store.put(await self._api.get(job.resource, meta.name, namespace=meta.namespace, shape=JobObject))
@@ -302,7 +302,7 @@ class Carrier:
 
     @asynccontextmanager
     async def _turn(self, uid: str) -> AsyncIterator[None]:
-        """Whoever looks at a job and writes what follows does so alone, or each would undo the other's write."""
+        """One task at a time looks at a job and writes what follows, or each would undo the other's write."""
         turn = self._turns.setdefault(uid, _Turn())
         turn.users += 1
         try:
@@ -326,4 +326,4 @@ class _Turn:
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.users = 0  # whoever has it, and whoever waits for it
+        self.users = 0  # tasks that have it or wait for it

@@ -4,7 +4,7 @@
 The ConfigMap's keys are `policy`, `settings` (one `name=value` a line), `placement`, `rateLimitSeconds`,
 `starvingAfterSeconds`, `rebalance` (names with commas between them, `none` for none) and `rebalanceSettings` (as
 `settings`; those that begin with `judge.` say how growth is judged), each of which may be left out. What cannot be used
-is refused as a whole: the last good rules stay in force, and people are told.
+is refused as a whole: the last good rules stay in force, and users are told.
 """
 
 from collections.abc import Mapping

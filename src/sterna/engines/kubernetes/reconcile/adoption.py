@@ -1,4 +1,4 @@
-"""How a job is taken in: a new one, one that ended before anybody here saw it, one whose standing was lost. Pure.
+"""How a job is taken in: a new one, one that ended before an operator saw it, one whose standing was lost. Pure.
 
 The truth is in the cluster, so a job that comes without a standing but with pods or with an end in its conditions is
 not begun anew: it is taken as it is.
@@ -30,7 +30,7 @@ def begun(view: JobView, workload: Workload, now_s: float) -> tuple[Standing, tu
         return replace(fresh, phase=phase, reason="Completed" if well else "Failed", finished_s=at_s), note
     if (found := _rebuilt(view, workload, fresh, now_s)) is not None:
         return found, note
-    waits_since_s = min(now_s, view.created_s or now_s)  # however long nobody was there to see it
+    waits_since_s = min(now_s, view.created_s or now_s)  # includes the time before an operator saw it
     return replace(fresh, waiting_since_s=waits_since_s), (*note, *_warnings(view, workload))
 
 
@@ -50,7 +50,7 @@ def adopted(look: Look) -> Standing:
 
 
 def _rebuilt(view: JobView, workload: Workload, fresh: Standing, now_s: float) -> Standing | None:
-    """Seats from the pods that are there, if they make up a job. None: they do not, and go."""
+    """Seats from the pods that are there, if they make up a job. None: they do not, and are removed."""
     live = [seen for pod in view.pods if _works(seen := seen_of(view, workload, pod))]
     incarnation = max((seen.incarnation for seen in live), default=0)
     gang = [seen for seen in live if seen.incarnation == incarnation]

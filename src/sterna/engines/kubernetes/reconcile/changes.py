@@ -32,7 +32,7 @@ def opened(
         change = change._replace(before=first, after=to, kind=kind, migration=migration or change.migration)
         return replace(standing, change=change)
     if not before:
-        return standing  # a start disrupts nobody
+        return standing  # a start disrupts no worker
     return replace(
         standing, change=Change(kind_of(before, to), why, message, before, to, began_s=now_s, migration=migration)
     )
@@ -110,7 +110,7 @@ def _somebody_stops(look: Look) -> bool:
 
 
 def _with_stop(look: Look, leavers: list[Seen], now_s: float) -> Change:
-    """When the last of those that go was seen to have ended; as long as one runs, nobody knows."""
+    """With the moment when the last of those that go was seen to have ended; unknown as long as one runs."""
     change = look.standing.change
     assert change is not None  # only asked while one is open
     if any(seen.end is None and not look.is_out_of_reach(seen) for seen in look.strays):
@@ -120,7 +120,7 @@ def _with_stop(look: Look, leavers: list[Seen], now_s: float) -> Change:
 
 
 def _downtime_s(look: Look, change: Change) -> float | None:
-    """How long training stood still, from the last end to the new leader's start. None: nobody can say."""
+    """How long training stood still, from the last end to the new leader's start. None: it is not known."""
     match look.workload.contract:
         case Contract.RESTART:
             first = first_rank(look.standing.assigned)
@@ -131,6 +131,6 @@ def _downtime_s(look: Look, change: Change) -> float | None:
                 return None
             return max(0.0, started_s - change.stopped_s)
         case Contract.PARAMETER_SERVER:
-            return 0.0 if change.kind != ChangeKind.RESTART else None  # those that stay never notice
+            return 0.0 if change.kind != ChangeKind.RESTART else None  # those that stay train on
         case _:
             return None

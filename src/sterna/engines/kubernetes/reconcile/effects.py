@@ -52,7 +52,7 @@ class BindPod(NamedTuple):
 
 
 class DeleteJob(NamedTuple):
-    """Its time after the end is over."""
+    """Its time to live after the end is over."""
 
     name: str
     uid: str

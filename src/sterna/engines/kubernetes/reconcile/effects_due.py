@@ -1,7 +1,7 @@
 """What the world lacks of what is intended: pods, services and the host list of one job compared with its seats. Pure.
 
 Names are deterministic, so a pod's successor waits until the pod is gone; a gang that starts as a whole waits until
-everybody of the one before it is.
+every pod of the gang before it has ended.
 """
 
 from collections.abc import Collection, Iterator
@@ -69,7 +69,7 @@ def clean_up_due(look: Look, now_s: float) -> tuple[Effect, ...]:
 
 
 def removal(look: Look, seen: Seen, why: str, now_s: float) -> DeletePod | None:
-    """By the pod's own grace period; at once where nobody is left who could let it go. None: it is on its way."""
+    """By the pod's own grace period; at once where its node can no longer end it. None: it is on its way."""
     node_is_gone = bool(seen.node) and seen.node not in look.view.nodes
     if not seen.terminating:
         return DeletePod(seen.name, seen.uid, 0 if node_is_gone else None, why)
@@ -110,17 +110,17 @@ def _services(look: Look) -> Iterator[Effect]:
             yield CreateService(worker_name(workload, *place), service_body(look.view, workload, place))
     wanted = _found_by_name(workload, look.seats)
     if standing.change is not None and standing.phase is Phase.RESIZING:
-        after = {worker[:2] for worker in standing.change.after}  # it comes back, and so would they
+        after = {worker[:2] for worker in standing.change.after}  # it comes back, and would need their services again
         wanted |= _found_by_name(workload, after)
     for name, found in sorted(existing.items()):
         whose = place_of(workload, name)
-        if whose is not None and whose not in wanted and not found.terminating:  # others are not for us to judge
+        if whose is not None and whose not in wanted and not found.terminating:  # those of other names are left alone
             yield DeleteService(name, found.metadata.uid)
 
 
 def _found_by_name(workload: Workload, places: Collection[Place]) -> set[Place]:
-    """Who has a service. A gang of our own kind meets at its leader and nobody looks for the others by name, so that
-    theirs would be as many writes as the pods themselves; programs of the other kinds may look for anybody.
+    """Places that have a service. A gang of our own kind meets at its leader and does not look up its other pods by
+    name; services for them would be as many writes as the pods themselves. Programs of the other kinds may look up any.
     """
     if workload.kind == "ElasticJob" and workload.contract is Contract.RESTART and places:
         return {leader([Member(*place, "", 0) for place in places])[:2]}
@@ -163,7 +163,7 @@ def _arrivals(look: Look, now_s: float, options: Options, hosts: dict[str, str])
 
 
 def _somebody_is_in_the_way(look: Look) -> bool:
-    """Is there anybody left of a gang before this one?"""
+    """Is there a pod of a gang before this one that has not ended?"""
     return any(not seen.over and seen.incarnation != look.standing.incarnation for seen in look.strays)
 
 

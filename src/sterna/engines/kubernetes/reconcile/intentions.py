@@ -25,7 +25,7 @@ Workers = tuple[Worker, ...]
 
 
 def takes_part(view: JobView) -> bool:
-    """May the core have a say about this job? Not once it has ended, is suspended, deleted, or somebody else's."""
+    """May the core decide about this job? Not if it has ended, is suspended, deleted or another controller's."""
     workload, standing = view.workload, view.standing
     if workload is None or view.deleting or is_others(view) or standing.finished:
         return False
@@ -33,7 +33,7 @@ def takes_part(view: JobView) -> bool:
 
 
 def is_others(view: JobView) -> bool:
-    """Does somebody else look after it?"""
+    """Does another controller manage it?"""
     return view.managed_by is not None or (
         view.workload is not None and view.workload.run_policy.managed_by is not None
     )
@@ -58,7 +58,7 @@ def grown(view: JobView, action: Grow, now_s: float, *, migration: str = "") -> 
     held = standing.assigned
     if held == action.to:
         return standing
-    restarts = bool(held) and spec.restarts_on_resize  # nobody survives: it must have let go of everything first
+    restarts = bool(held) and spec.restarts_on_resize  # no worker survives: it must have let go of everything first
     if not takes_part(view) or not set(held) <= set(action.to) or restarts:
         return None
     return _holding(view, action.to, action.to, action.because, now_s, migration)
@@ -131,7 +131,7 @@ def _holding(
 
 
 def _loses_carrier(workload: Workload, before: Workers, now: Workers) -> bool:
-    """Does somebody go, or move, without whom the others cannot train on?"""
+    """Does a worker go, or move, without which the others cannot train on?"""
     needed = carriers(workload, before)
     return any(worker[:2] in needed and worker not in now for worker in before)
 

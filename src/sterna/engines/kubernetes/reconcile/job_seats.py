@@ -12,7 +12,7 @@ _SLOT_LENGTH = 5
 
 
 def seats_for(standing: Standing, workers: Iterable[Worker], *, uid: str, now_s: float) -> tuple[Seat, ...]:
-    """Those who stay keep their slots, newcomers get new ones, which no seat of before has. `uid` is the job's.
+    """Workers that stay keep their slots, new ones get slots that no earlier seat has. `uid` is the job's.
 
     Slots follow from what is known rather than from chance: a decision that is carried out twice gives the same ones.
     """

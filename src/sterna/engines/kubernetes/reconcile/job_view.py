@@ -33,7 +33,7 @@ class ReplicaCount(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """The status as the cluster has it: made by `status_text.status_read`, which takes whatever a user put there."""
+    """The status as the cluster has it: made by `status_reading.status_read`, which takes whatever a user put there."""
 
     body: Mapping[str, Any] = field(default_factory=dict)  # as it is: what is to be written is compared with it
     conditions: Conditions = ()
@@ -56,7 +56,7 @@ class JobView:
     resource_version: str = ""
     created_s: float = 0.0
     deleting: bool = False
-    managed_by: str | None = None  # somebody else's name: the job is left wholly alone
+    managed_by: str | None = None  # name of another controller: the job is left wholly alone
     workload: Workload | None  # the last reading that made sense. None: there is none
     problem: str = ""  # why the spec as it is now makes no sense. Empty: it does
     templates: Mapping[Role, Body] = field(default_factory=dict)  # raw pod templates {"metadata":, "spec":}, whole
@@ -64,7 +64,7 @@ class JobView:
     status: JobStatus = JobStatus()
     standing: Standing = Standing()  # what is intended: `status.recorded`, or what an intention has just made of it
     pods: tuple[Pod, ...] = ()  # those that the job owns
-    vanished: tuple[Pod, ...] = ()  # gone since the last look, as they were last seen: their last words still count
+    vanished: tuple[Pod, ...] = ()  # gone since the last look, as they were last seen: their last messages count
     services: tuple[ServiceObject, ...] = ()  # those that the job owns
     config_map: ConfigMapObject | None = None  # {name}-config, if the job owns it
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)  # of the whole cluster
@@ -86,7 +86,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class MonitorAt:
-    """Where and as whom pods report how they train: to the monitor of their own node."""
+    """Where and with which secret pods report how they train: to the monitor of their own node."""
 
     port: int
     secret: str = field(repr=False)  # the installation's; pods get what follows from it for their job

@@ -1,4 +1,4 @@
-"""What a job learns from the ends of its pods: last words, who is through, which ends are still to be answered. Pure.
+"""What a job learns from the ends of its pods: last messages, places that are done, ends still to be answered. Pure.
 
 Every end is taken into account once: the ends of pods that are still there are remembered in the standing, which is
 written before anything follows from it.
@@ -19,7 +19,7 @@ from sterna.protocol import Status, WorkerPhase
 
 class Heard(NamedTuple):
     standing: Standing
-    fresh: tuple[Seen, ...]  # in their seats, and ended in a way that nobody has answered yet
+    fresh: tuple[Seen, ...]  # pods in their seats whose ends are not answered yet
     events: tuple[JobEvent, ...]
 
 
@@ -49,7 +49,7 @@ def heard(look: Look) -> Heard:
 
 
 def _answered(look: Look) -> tuple[str, ...]:
-    """Of pods that are still there; nobody will ask about the others again."""
+    """Ends of pods that are still there; those of other pods are not asked about again."""
     ends: list[End | None] = []
     for seen in look.pods:
         ends += (seen.earlier, seen.end)
@@ -70,7 +70,7 @@ def _done(look: Look) -> tuple[Place, ...]:
 
 
 def _speaker(look: Look) -> Place | None:
-    """Whose words are the job's: rank 0's."""
+    """The place whose messages count as the job's: that of rank 0."""
     first = first_rank(look.gang)
     return None if first is None else first[:2]
 

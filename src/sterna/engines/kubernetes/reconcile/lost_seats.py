@@ -1,6 +1,6 @@
 """Seats that a job cannot keep: their node is gone or does not answer, took the pod away, or did not let it in. Pure.
 
-Here is which seats those are; who trains on without them is every engine's rule (`lifecycle/lost_seats.py`).
+Here is which seats those are; which workers train on without them is every engine's rule (`lifecycle/lost_seats.py`).
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ def seats_left(look: Look, now_s: float) -> Standing:
     lost = {loss.worker for loss in losses}
     held, needed = standing.assigned, carriers(look.workload, standing.assigned)
     kept = who_goes_on(spec, held, lost, needed=needed)
-    if not kept:  # those that train on do not even notice
+    if not kept:  # where some train on, there is no restart
         first = losses[0]
         standing = restart_opened(standing, why=first.reason, message=first.message, now_s=now_s)
     refused = any(loss.refused for loss in losses)
@@ -49,7 +49,7 @@ def seats_left(look: Look, now_s: float) -> Standing:
 def _loss_of(look: Look, worker: Worker) -> Loss | None:
     place = worker[:2]
     if place in look.done:
-        return None  # it is through; nobody needs its place any more
+        return None  # it ended well: its place is not needed any more
     if not _is_known(look, worker):
         return Loss(worker, "SpecChanged", f"the job has no {worker.role} {worker.ordinal} any more")
     facts, seen = look.view.nodes.get(worker.node), look.current.get(place)

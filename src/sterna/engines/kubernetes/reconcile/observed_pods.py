@@ -1,4 +1,4 @@
-"""Pods of a job as far as they matter to it: who each one is, how far it has come, how it ended. Values only.
+"""Pods of a job as far as they matter to it: which worker each one is, how far it has come, how it ended. Values only.
 
 The container that decides is the kind's (`tensorflow`, `pytorch`), else the first. What an end means for the job is
 `pod_ends.py`.
@@ -32,7 +32,7 @@ _REFUSALS = frozenset(
     }
 )
 _ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
-# A kubelet alternates between an error and the pause after it; to people they are one trouble.
+# A kubelet alternates between an error and the pause after it; to users they are one trouble.
 _ONE_TROUBLE = {"ErrImagePull": "ImagePullBackOff", "RunContainerError": "CrashLoopBackOff"}
 
 
@@ -40,16 +40,16 @@ class EndKind(StrEnum):
     COMPLETED = "completed"  # by itself, with code 0
     STOPPED = "stopped"  # it was told to
     FAILED = "failed"
-    REFUSED = "refused"  # the kubelet did not let it in, or threw it out: nobody's failure
+    REFUSED = "refused"  # the kubelet did not let it in, or threw it out: no failure of the program
 
 
 class End(NamedTuple):
     key: str  # of this end and no other: uid/restarts
     kind: EndKind
-    code: int | None  # None: nobody can say
+    code: int | None  # None: it is not known
     at_s: float | None
     message: str
-    word: Status | None  # the SDK's last. None: there is none, or not anything that can be read
+    word: Status | None  # the SDK's last message. None: there is none, or it cannot be read
 
 
 class Trouble(NamedTuple):
@@ -108,7 +108,7 @@ class Seen:
 
     @cached_property
     def runs(self) -> bool:
-        """Its program does."""
+        """Its program runs."""
         if self.over or self.end is not None:
             return False
         status = self._status
@@ -217,7 +217,7 @@ def seen_of(view: JobView, workload: Workload, pod: Pod) -> Seen:
 
 
 def place_of(workload: Workload, name: str) -> Place | None:
-    """Whose pod or service is called so. None: nobody's."""
+    """The place whose pod or service has this name. None: there is none."""
     head, _, number = name.rpartition("-")
     if not (number.isascii() and number.isdecimal() and len(number) <= 6 and str(int(number)) == number):
         return None

@@ -1,6 +1,6 @@
 """What the ends of pods mean for their job. Pure functions.
 
-The rules are every engine's (`lifecycle/outcome.py`); here is which pods ended, and who comes back with them: a pod
+The rules are every engine's (`lifecycle/outcome.py`); here is which pods ended, and which come back with them: a pod
 comes back alone where the others can train on without it, and with its whole gang where they cannot. Kubelets restart
 containers in place under `OnFailure` and `Always`; of those nothing but the number counts. A pod that a kubelet did not
 let in, or threw out, is no failure: its seat is given up (`lost_seats.py`).
@@ -27,7 +27,7 @@ class Restart(NamedTuple):
 
 
 def verdict(look: Look, fresh: Sequence[Seen], now_s: float) -> Finish | Restart | None:
-    """What is to become of the job. `fresh` are pods in their seats whose ends nobody has answered yet."""
+    """What is to become of the job. `fresh` are pods in their seats whose ends are not answered yet."""
     return (
         success(look.workload, look.gang, completed(look))
         or too_late(look.workload, look.standing.active_s, now_s)
@@ -37,7 +37,7 @@ def verdict(look: Look, fresh: Sequence[Seen], now_s: float) -> Finish | Restart
 
 
 def completed(look: Look) -> frozenset[Place]:
-    """Everybody who ended well. One that was told to stop counts if its last word is that it had finished."""
+    """Places of pods that ended well. One that was told to stop counts if its last message says it had finished."""
     return look.done | {
         seen.place
         for seen in (*look.pods, *look.vanished)
@@ -53,7 +53,7 @@ def _ended_well(look: Look, seen: Seen) -> bool:
     end = seen.end
     if end is None or end.kind is not EndKind.COMPLETED:
         return False
-    return look.is_seated(seen) or seen.terminating  # of the latter only a last word makes a completed end
+    return look.is_seated(seen) or seen.terminating  # of the latter only a last message makes a completed end
 
 
 def _too_often_in_place(look: Look) -> Finish | None:
@@ -62,7 +62,7 @@ def _too_often_in_place(look: Look) -> Finish | None:
         return None
     in_place = (RestartPolicy.ON_FAILURE, RestartPolicy.ALWAYS)
     restarts = sum(seen.restarts for seen in look.current.values() if seen.policy in in_place and not seen.over)
-    if restarts < max(1, limit):  # a limit of 0 allows none, and so does one of 1: the first is the last
+    if restarts < max(1, limit):  # limits of 0 and 1 both end the job at the first restart
         return None
     message = f"its containers were restarted {restarts} times; backoffLimit is {limit}"
     return Finish(Phase.FAILED, "BackoffLimitExceeded", message)
@@ -95,11 +95,11 @@ def _failure(seen: Seen, end: End) -> Failure:
     return Failure(seen.policy, code, "out of memory" in end.message, f"{who(seen)}: {end.message}")
 
 
-_UNKNOWN = -1  # a pod that failed and nobody can say how: users of `ExitCode` know it as final
+_UNKNOWN = -1  # a pod that failed with an unknown exit code: users of `ExitCode` know it as final
 
 
 def left_alone(look: Look) -> Restart | None:
-    """Did somebody take a pod away without whom the others cannot train on? Asked once losses are counted."""
+    """Was a pod taken away without which the others cannot train on? Asked once losses are counted."""
     missing = sorted(carriers(look.workload, look.standing.assigned) - look.done)
     for place in missing:
         seen = look.current.get(place)
@@ -111,7 +111,7 @@ def left_alone(look: Look) -> Restart | None:
 
 
 def _somebody_was_told_to_stop(look: Look) -> bool:
-    """Ranks agree to stop together, so one that is told to takes others along."""
+    """Ranks agree to stop together, so a pod that is told to stop makes others stop as well."""
     return any(place not in look.current or look.current[place].terminating for place in look.seats)
 
 

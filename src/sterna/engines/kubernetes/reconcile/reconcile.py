@@ -2,7 +2,7 @@
 
     done = reconcile(view, now_s, options)
 
-1. `done.status` is merged into the job's status, with the resource version of the look; if somebody wrote since, the
+1. `done.status` is merged into the job's status, with the resource version of the look; if it was written since, the
    rest is dropped and the job looked at again (with the same `vanished` pods).
 2. `done.events` are recorded, `done.happenings` wake the core. The status that was written has the events as well
    (`announcements.py`), so that they are recorded even if the operator is killed in between.
@@ -60,7 +60,7 @@ class Reconciled:
 def reconcile(view: JobView, now_s: float, options: Options, *, standing_only: bool = False) -> Reconciled:
     """Level-triggered: carried out and looked at again, it comes to rest.
 
-    `standing_only` is for whoever writes an intention down: what is to be done about it is found by the next look.
+    `standing_only` is for callers that write an intention down: what is to be done about it is found by the next look.
     """
     if view.deleting or is_others(view) or view.standing.epoch > options.epoch:
         return Reconciled(standing=view.standing, status=None)
@@ -159,7 +159,7 @@ class _Turn:
             self.happenings.append(Happening.WORKERS_GONE)
 
     def _forgive(self) -> None:
-        """A gang that came up owes nothing for the tries before."""
+        """Once the whole gang is ready, earlier rejections and the pause after them no longer count."""
         if self.look.all_ready and (self.standing.rejections or self.standing.retry_s is not None):
             self.standing = replace(self.standing, rejections=0, retry_s=None)
 
@@ -230,7 +230,7 @@ def _without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
 
 
 def _finished_without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
-    """Nothing is to be done for it any more, but to let go of what is recorded."""
+    """Nothing is left to do for it but to drop announcements that are recorded."""
     standing = view.standing
     if not is_untidy(standing, view.told, now_s):
         return Reconciled(standing=standing, status=None)

@@ -1,4 +1,4 @@
-"""A job's pods beside its seats: who sits where he should, who does not, who is missing. Values only."""
+"""A job's pods beside its seats: which are in their seats, which are not, which are missing. Values only."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,17 +50,17 @@ class Look:
 
     @cached_property
     def strays(self) -> tuple[Seen, ...]:
-        """Pods that have no seat, or sit in one that is another's by now."""
+        """Pods that have no seat, or whose seat is another pod's by now."""
         return tuple(seen for seen in self.pods if not self.is_seated(seen))
 
     @cached_property
     def done(self) -> frozenset[Place]:
-        """Those that ended well and are not started again."""
+        """Places whose pods ended well and are not started again."""
         return frozenset(self.standing.done)
 
     @cached_property
     def gang(self) -> tuple[Worker, ...]:
-        """Who makes up the job: those in its seats, else those it let go of last, else whoever is there."""
+        """The workers of the job: those in its seats, else those it let go of last, else those of the pods found."""
         standing = self.standing
         latest = standing.change or (standing.history[-1] if standing.history else None)
         there = (seen.worker for seen in (*self.pods, *self.vanished))
@@ -72,7 +72,7 @@ class Look:
 
     @property
     def had_begun(self) -> bool:
-        """Was this very gang complete before? Then whoever is missing was taken away."""
+        """Was this very gang complete before? Then a pod that is missing was taken away."""
         recorded = self.view.status.recorded
         was_ready = is_true(self.view.status.conditions, ConditionType.GANG_READY)
         return was_ready and recorded.incarnation == self.standing.incarnation
@@ -87,13 +87,13 @@ class Look:
         )
 
     def is_out_of_reach(self, seen: Seen) -> bool:
-        """Does nobody answer on its node?"""
+        """Is its node gone or not ready?"""
         facts = self.view.nodes.get(seen.node)
         return bool(seen.node) and (facts is None or not facts.ready)
 
     @property
     def all_run(self) -> bool:
-        """Is everybody in the seats at work, or through with it?"""
+        """Does the pod of every seat run, or has it ended well?"""
         return all(place in self.done or (place in self.current and self.current[place].runs) for place in self.seats)
 
     @property

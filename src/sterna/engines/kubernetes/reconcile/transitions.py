@@ -1,4 +1,4 @@
-"""Turns in a job's life that nobody decided: it ends, starts again, is suspended or resumed by its owner. Pure."""
+"""Transitions of a job that no decision causes: it ends, starts again, is suspended or resumed by its owner. Pure."""
 
 from dataclasses import replace
 

@@ -15,7 +15,7 @@ _LINE_MAX = WAITING_MAX // 2  # the other half is for whatever else is recorded
 
 
 class Announcer:
-    """`look_at` is called with a job whose status may be rid of something."""
+    """`look_at` is called with the uid of a job whose status may have an announcement that can leave."""
 
     def __init__(self, recorder: Recorder, jobs: KnownJobs, look_at: Callable[[str], None]) -> None:
         self._recorder = recorder
@@ -27,7 +27,7 @@ class Announcer:
         self._waiting: dict[str, None] = {}  # uids
 
     def begin_term(self) -> None:
-        """Whoever led before may have recorded anything."""
+        """Start with nothing known: another leader may have recorded anything since."""
         self._told.clear()
         self._waiting.clear()
 

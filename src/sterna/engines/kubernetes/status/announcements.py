@@ -1,7 +1,7 @@
 """Events of a job, kept in its status until they are known to be recorded. Pure.
 
 An operator that is killed between writing a status and recording what is to be told of it would never tell it: the next
-one finds the status as it should be. So what is to be told is part of the status, and numbered; whoever takes over
+one finds the status as it should be. So what is to be told is part of the status, and numbered; the next operator
 records it again, under a name and with a number that make a repeat harmless (`event_recorder.py`). What is recorded
 leaves with the next write, or with one of its own when there was none for a while.
 """
@@ -12,13 +12,13 @@ from dataclasses import replace
 from sterna.engines.kubernetes.status.job_events import JobEvent
 from sterna.engines.kubernetes.status.standing import Announcement, Standing
 
-KEPT_MAX = 16  # of one job: more are not told at once by anything but a flood
+KEPT_MAX = 16  # of one job: only a flood has more at once
 MESSAGE_MAX = 500
 TIDY_S = 300.0  # what is recorded leaves the status after this time; the API server remembers events for an hour
 
 
 def with_events(standing: Standing, events: Sequence[JobEvent], now_s: float) -> Standing:
-    """These are to be told, after those that are still to be."""
+    """With these to be told, after those that are still to be."""
     fresh = tuple(
         Announcement(number, now_s, event.reason, event.message[:MESSAGE_MAX], event.warning, standing.decision)
         for number, event in enumerate(events, standing.announced + 1)
@@ -28,7 +28,7 @@ def with_events(standing: Standing, events: Sequence[JobEvent], now_s: float) ->
 
 
 def without_told(standing: Standing, told: Collection[int]) -> Standing:
-    """The same object: none of these is there."""
+    """Without those that are recorded; the same object if none of these is there."""
     left = tuple(found for found in standing.announcements if found.number not in told)
     return standing if len(left) == len(standing.announcements) else replace(standing, announcements=left)
 

@@ -2,8 +2,9 @@
 
 Recording only puts an event into a line; `run` writes it, least urgent of all. Events of one object, reason and kind of
 message are one Event with a count, under a name that a restarted process finds again. An event that has a number is
-counted once, however often it is recorded. Somebody who floods an object is cut off, and while the API server is in
-trouble events are dropped: they explain, nothing depends on them. Whoever must know what became of one says so.
+counted once, however often it is recorded. A flood of events about one object is cut off, and while the API server is
+in trouble events are dropped: they explain, nothing depends on them. A caller that must know what became of one passes
+`told`.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ class _EventObject(KubeObject, frozen=True):
 class _Known(NamedTuple):
     """As the API server has it."""
 
-    times: int  # it happened
+    times: int  # how often it happened
     number: int  # the highest that was counted
 
 
@@ -82,7 +83,7 @@ class _Waiting:
     last_s: float
     count: int = 1  # of those without a number
     numbers: tuple[int, ...] = ()
-    told: tuple[OnTold, ...] = ()  # who wants to know
+    told: tuple[OnTold, ...] = ()  # called with the result
     decision: str = ""  # id of the decision that the latest of them follows from. Empty: of none
 
     def counted(self, known: _Known) -> _Known:
@@ -106,10 +107,10 @@ class _Bucket:
 
 
 class Recorder:
-    """`component` and `instance` say who speaks: the program, and which of its processes."""
+    """`component` and `instance` name the source of the events: the program, and which of its processes."""
 
     def __init__(self, api: Api, *, component: str = "sterna", instance: str = "", clock: Clock | None = None) -> None:
-        self.dropped = 0  # events that nobody will see, of any cause
+        self.dropped = 0  # events that were not written, of any cause
         self._api = api
         self._component = component
         self._instance = instance
@@ -179,7 +180,7 @@ class Recorder:
                 done = True
             except SternaError as error:
                 self.dropped += waiting.count + len(waiting.numbers)
-                done = not isinstance(error, EngineUnavailable | NotLeader)  # a final no
+                done = not isinstance(error, EngineUnavailable | NotLeader)  # refused for good
                 keys = {"reason": waiting.reason, "object": waiting.about.name, "why": str(error)}
                 log.info("event dropped", extra=keys)
                 if isinstance(error, EngineUnavailable):
@@ -276,8 +277,8 @@ class Recorder:
         return left >= 1.0
 
     def _forget_the_full(self, now_s: float) -> None:
-        """A full one says no more than none, and most objects are told of a few times and then never again."""
-        for uid, bucket in [*islice(self._buckets.items(), 2)]:  # so it shrinks as fast as it grows, and faster
+        """A full bucket is the same as none, and most objects have a few events and then no more."""
+        for uid, bucket in [*islice(self._buckets.items(), 2)]:  # two, as one is added at a time: it can shrink
             if bucket.left_at(now_s) >= BURST or len(self._buckets) > REMEMBERED_MAX:
                 del self._buckets[uid]
 

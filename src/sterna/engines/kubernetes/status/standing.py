@@ -21,7 +21,7 @@ class Seat(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far the job has come, as the last word of its leader said (`protocol.Status` in the termination message)."""
+    """How far the job has come, as the last message of its leader said (`protocol.Status`, its termination message)."""
 
     step: int = 0
     epoch: int = 0
@@ -40,7 +40,7 @@ class Reported(NamedTuple):
     units_done: float = 0.0
     units_total: float | None = None  # None: the program did not say
     workers: int = 0
-    unit_s: float | None = None  # how long a unit took with so many workers. None: nobody measured it yet
+    unit_s: float | None = None  # how long a unit took with so many workers. None: not measured yet
 
 
 class Change(NamedTuple):
@@ -53,8 +53,8 @@ class Change(NamedTuple):
     after: tuple[Worker, ...]
     began_s: float
     stopped_s: float | None = None  # when the last of those that had to stop for it was gone. None: not yet
-    committed_step: int | None = None  # None: nobody acknowledged one
-    migration: str = ""  # namespace/name/uid of the Migration object that asked for it; empty: nobody did
+    committed_step: int | None = None  # None: none was acknowledged
+    migration: str = ""  # namespace/name/uid of the Migration object that asked for it; empty: none did
 
 
 class Past(NamedTuple):
@@ -113,13 +113,13 @@ class Standing:
     failed_s: float | None = None
     rejections: int = 0  # pods in a row that kubelets did not let in or threw out: the pause before the next grows
     retry_s: float | None = None  # do not start anything before. None: at once
-    restarts: int = 0  # containers and gangs started again after a failure, shown to people
+    restarts: int = 0  # containers and gangs started again after a failure, shown to users
     resizes: int = 0
     migrations: int = 0
     steps_lost: int = 0
     progress: Progress | None = None
     reported: Reported | None = None  # None: no monitor told anything yet
-    growth: Growth | None = None  # how its evaluation value grows. None: nobody has judged it
+    growth: Growth | None = None  # how its evaluation value grows. None: not judged yet
     metric: str = ""  # what that value is called. Empty: it has no name
     judged: Mapping[str, object] = field(default_factory=dict)  # what the judge needs to go on from `growth`
     disruptions: tuple[Disruption, ...] = ()  # the latest 32

@@ -1,9 +1,9 @@
 """How a job stands, as JSON in `status.scheduling`, and back.
 
 Short, because every write of a status carries it: what has its default is left out, a worker is one text
-(`worker/0/node-1`, with its cards behind it where somebody cares, and of a seat the slot). Read by operators older and
-newer than the one that wrote it: unknown keys are passed over, missing ones have their defaults. Users may edit it:
-what makes no sense is never an exception here, and never half a standing.
+(`worker/0/node-1`, of a seat with the slot, and with its cards where it has any). Read by operators older and newer
+than the one that wrote it: unknown keys are passed over, missing ones have their defaults. Users may edit it: what
+makes no sense is never an exception here, and never half a standing.
 """
 
 import math
@@ -20,7 +20,7 @@ from sterna.model.phases import Phase
 
 TOLD = ("reason", "message", "numbers")  # keys: why the job is as it is
 DECIDED = "decided"  # key: the same as a decision said it, while `TOLD` tells something more pressing
-_LIST_MAX = 100_000  # no honest list comes near
+_LIST_MAX = 100_000  # far above the length of any valid list
 
 
 def standing_text(standing: Standing) -> Body:
@@ -28,7 +28,7 @@ def standing_text(standing: Standing) -> Body:
 
 
 def standing_read(body: object) -> tuple[Standing, str]:
-    """The standing, and what was wrong with its text. Empty text, or none at all: a job that nobody has seen yet."""
+    """The standing, and what was wrong with its text. Empty text, or none: a job that no operator has seen yet."""
     if body is None:
         return Standing(), ""
     try:
@@ -45,7 +45,7 @@ def _as_decided(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sound(standing: Standing) -> Standing:
-    """Whoever runs holds something, whoever waits or has ended nothing; one that is being resized may do either."""
+    """A running job holds something, one that waits or has ended nothing; one that is being resized may do either."""
     if standing.phase is not Phase.RESIZING and bool(standing.seats) != (standing.phase is Phase.RUNNING):
         raise ValueError(f"a job that is {standing.phase} with {len(standing.seats)} seats")
     return standing

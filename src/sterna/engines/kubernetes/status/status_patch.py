@@ -60,9 +60,9 @@ def shown_reason(view: JobView) -> tuple[str, str]:
 
 
 def _patch_of(view: JobView, body: Body, standing: Standing, epoch: int) -> Body | None:
-    """A new leader alone is no reason to write; whatever is written says who was it."""
+    """A new leader alone is no reason to write; whatever is written has the epoch of the leader."""
     before = view.status.body
-    # What was said of a job stays when it has ended, whoever said it: it may have ended before anybody here saw it.
+    # What any program wrote of a job stays when it has ended: it may have ended before an operator of ours saw it.
     owned = frozenset[str]() if standing.finished else _OWNED
     patch = _merge_patch(before, body, owned=owned)
     if not patch or standing.epoch == epoch:
@@ -120,7 +120,7 @@ def type_of(template: RoleTemplate) -> str:
 
 
 def _standing_shown(view: JobView, standing: Standing, trouble: Trouble | None) -> Body:
-    """What was decided steps back while something more pressing is to be told."""
+    """What was decided moves to `decided` while something more pressing is shown in its place."""
     text = standing_text(standing)
     if view.problem and not standing.finished:
         trouble = Trouble(invalid_spec(view.kind), f"the latest edit is ignored: {view.problem}")
@@ -128,7 +128,7 @@ def _standing_shown(view: JobView, standing: Standing, trouble: Trouble | None) 
         return text
     decided = {key: text.pop(key) for key in TOLD if key in text}
     reason, message = shown_reason(view)
-    # A kubelet tells the same trouble in ever new words; the first ones do.
+    # A kubelet words the same trouble differently each time: the first message is kept.
     same = reason == trouble.reason and not view.problem
     return {**text, "reason": trouble.reason, "message": message if same else trouble.message, DECIDED: decided}
 
@@ -181,7 +181,7 @@ def _counts(look: Look) -> list[tuple[RoleTemplate, ReplicaCount]]:
 
 
 def _final(standing: Standing, count: ReplicaCount) -> ReplicaCount:
-    """Whoever was at work when the job succeeded has done its part."""
+    """A pod that was at work when the job succeeded counts as succeeded."""
     well = count.active if standing.phase is Phase.SUCCEEDED else 0
     return ReplicaCount(0, count.succeeded + well, count.failed)
 

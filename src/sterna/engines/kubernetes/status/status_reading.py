@@ -1,4 +1,4 @@
-"""A job's status as it is read from the cluster. Whatever somebody wrote there, reading it never fails. Pure."""
+"""A job's status as it is read from the cluster. Whatever was written there, reading it never fails. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
