@@ -40,7 +40,7 @@ def text_of(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 class DistributionFile:
-    """One writer at a time. Being unable to write is told once and harms nobody: a record must not stop a scheduler."""
+    """One writer at a time. A failed write is logged once and does no harm: a record must not stop a scheduler."""
 
     def __init__(self, path: Path, *, bytes_max: int = BYTES_MAX) -> None:
         self._path = path

@@ -57,7 +57,7 @@ async def try_cycle(
 ) -> CycleResult:
     """`run_cycle` at the boundary where errors end: nothing is applied by a decision that could not be made.
 
-    Whoever calls this asks for another cycle after `again_after_s`, and says loudly what went wrong.
+    The caller asks for another cycle after `again_after_s`, and reports what went wrong.
     """
     try:
         return CycleResult(await run_cycle(engine, size, place, journal, settings, think))
@@ -72,7 +72,7 @@ async def try_cycle(
 async def run_cycle(
     engine: Engine, size: Sizing, place: Placing, journal: Journal, settings: Settings, think: Think = at_once
 ) -> Decision:
-    """Look once, decide once, carry out what was decided as far as the world plays along."""
+    """Look once, decide once, carry out what was decided as far as the world allows."""
     view = await engine.observe()
     decision = await think(lambda: decide(view, size, place, settings))
     journal.decided(view, decision)  # written before it is done: whatever crashes below can be replayed

@@ -40,7 +40,7 @@ class Happening(StrEnum):
 
 DOES_NOT_WAKE = frozenset(
     {
-        Happening.WAITING_JOB_DELETED,  # it held nothing, so nobody gains
+        Happening.WAITING_JOB_DELETED,  # it held nothing, so no other job gains
         Happening.FINISHED_JOB_DELETED,
         Happening.RATE_LIMIT_CHANGED,  # takes effect with the next block
         Happening.PROGRESS_REPORTED,  # read at the next cycle; a report a second must not be a cycle a second
@@ -75,7 +75,7 @@ class Pacer:
             self._asked += 1
 
     def due_s(self, now_s: float) -> float | None:
-        """The moment the next cycle should begin; None while nobody asked for one."""
+        """The moment the next cycle should begin; None while none is asked for."""
         if self._asked == self._served:
             return None
         return max(now_s, self._free_from_s)

@@ -1,4 +1,4 @@
-"""Reports that could not be taken, as their job is told of them: counted, and not more often than somebody reads."""
+"""Reports that could not be taken, as their job is told of them: counted, and told once in `TOLD_EVERY_S` at most."""
 
 from sterna.protocol.reports import Refusal
 

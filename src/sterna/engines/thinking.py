@@ -1,6 +1,6 @@
 """Decisions beside the event loop: a thread makes them, so that everything else is answered meanwhile.
 
-A decision is a pure function of a snapshot, whose values nobody changes. What the core remembers between two decisions
+A decision is a pure function of a snapshot, whose values never change. What the core remembers between two decisions
 (`placement/room.py`, functions that keep their latest answers) is used by one thread at a time, since there is only
 one: a decision whose asker is gone comes to its end before the next one begins.
 

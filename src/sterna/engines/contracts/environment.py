@@ -27,9 +27,9 @@ def environment_of(
     ready: Collection[tuple[Role, int]] | None = None,
     files_dir: str = FILES_DIR,
 ) -> ContractFiles:
-    """Of `worker`, which is one of `members`: those whom `addresses_of` names, of this incarnation.
+    """Of `worker`, which is one of `members`: those that `addresses_of` names, of this incarnation.
 
-    `ready` are those who may be sent work to, None: all. Only `files` depend on it: they are written again when it
+    `ready` are those that work may be sent to, None: all. Only `files` depend on it: they are written again when it
     changes, while a running process keeps the `env` it was started with.
     """
     role, ordinal = worker.role, worker.ordinal

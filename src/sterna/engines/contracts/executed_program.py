@@ -1,6 +1,6 @@
 """From what the manifest says to what is executed: `$(NAME)` is filled in, and fields of the pod get their values.
 
-The rules are Kubernetes': a name that nobody defines stays as it is written, `$$` is a dollar sign, and what was filled
+The rules are Kubernetes': a name that is not defined stays as it is written, `$$` is a dollar sign, and what was filled
 in is not looked at again. A variable may use those before it, so a few lines can ask for gigabytes: what comes out is
 bounded by what Linux lets a process begin with.
 """
@@ -38,7 +38,7 @@ def launch_of(
     """`given` is what the engine sets (contract and STERNA_*); it wins, and the manifest's values may refer to it.
 
     `fields` are the pod's, as `pod_fields` gives them. `moved` are directories that lie elsewhere here: commands in
-    manifests name /etc/mpi, which a process on somebody's machine cannot have. `where` opens the name of a field that
+    manifests name /etc/mpi, which a process on a user's machine cannot have. `where` opens the name of a field that
     becomes too long: `InvalidRequest`.
     """
     room = _Room(where)

@@ -1,4 +1,4 @@
-"""Who is in a job and how each is reached: the list that every environment is made from.
+"""The members of a job and how each is reached: the list that every environment is made from.
 
 Hosts and ports are the caller's: loopback and a port of its own on one machine, a service's name in a cluster. Which
 workers there should be is the scheduler's question; here they are only put in order and numbered.
@@ -29,7 +29,7 @@ class RankInWorld(NamedTuple):
 
 
 def places_of(workload: Workload, workers: Iterable[int]) -> tuple[tuple[Role, int], ...]:
-    """Role and ordinal of everybody, fixed roles first, when the job holds the elastic workers of these ordinals."""
+    """Role and ordinal of every member, fixed roles first, when the job holds the elastic workers of these ordinals."""
     fixed = [
         (template.role, ordinal)
         for template in workload.roles
@@ -40,10 +40,10 @@ def places_of(workload: Workload, workers: Iterable[int]) -> tuple[tuple[Role, i
 
 
 def addresses_of(workload: Workload, workers: Iterable[int]) -> tuple[tuple[Role, int], ...]:
-    """Who must have an address before anybody starts, when the job is to hold the workers of these ordinals.
+    """Which members must have an address before any starts, when the job is to hold the workers of these ordinals.
 
-    Under the parameter-server contract that is everybody who may ever come: the list in TF_CONFIG is the same for the
-    job's whole life, so a newcomer's address must be known to those who started long before it.
+    Under the parameter-server contract that is every member that may ever come: the list in TF_CONFIG is the same for
+    the job's whole life, so a newcomer's address must be known to those that started long before it.
     """
     if workload.contract is Contract.PARAMETER_SERVER:
         return places_of(workload, range(workload.workers_max))

@@ -1,6 +1,6 @@
 """MPI and Horovod: the list of hosts as a file, and as a script that Horovod asks again and again.
 
-Both hold the workers that are ready, no others: a launcher that is sent to a host where nobody answers gives up.
+Both hold the workers that are ready, no others: a launcher that is sent to a host that does not answer gives up.
 """
 
 import shlex

@@ -1,4 +1,4 @@
-"""What workers, services and labels are called, and the ports they listen on where nobody says otherwise.
+"""What workers, services and labels are called, and the ports they listen on where the manifest says nothing else.
 
 The words are those that programs and `kubectl` users of each kind already rely on.
 """

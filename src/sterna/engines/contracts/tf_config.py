@@ -1,8 +1,8 @@
-"""TF_CONFIG: who is in a TensorFlow job, and which of them this process is.
+"""TF_CONFIG: the members of a TensorFlow job, and which of them this process is.
 
-Under the parameter-server contract the list holds everybody who may ever come, so it is the same for the job's whole
-life and a running process never has to learn that others came or went. Programs must bear absent peers; those that use
-parameter servers do.
+Under the parameter-server contract the list holds every member that may ever come, so it is the same for the job's
+whole life and a running process never has to learn that others came or went. Programs must bear absent peers; those
+that use parameter servers do.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""torchrun's elastic agents: one for each worker, which meet again whenever somebody comes or goes.
+"""torchrun's elastic agents: one for each worker, which meet again whenever one comes or goes.
 
 RANK and WORLD_SIZE are not here: the agents agree on them and tell the processes they start.
 """
@@ -14,14 +14,14 @@ from sterna.model.workload import Workload
 # A peer that leaves breaks its neighbours' collectives, and the agent counts that as a failure: with torchrun's own
 # default of 0 the first shrink would be the job's end.
 MAX_RESTARTS = 100
-# How long those who are enough wait for more. torchrun's own 30 s would be added to every resize below the maximum.
+# How long agents that are enough wait for more. torchrun's own 30 s would be added to every resize below the maximum.
 LAST_CALL_S = 3
 
 
 def elastic_environment(
     workload: Workload, role: Role, members: Sequence[Member], *, incarnation: int
 ) -> dict[str, str]:
-    """Constant for the incarnation: whoever joins later is given the same. Empty for roles beside the training."""
+    """Constant for the incarnation: agents that join later are given the same. Empty for roles beside the training."""
     if role not in TAKES_PART:
         return {}
     said = dict(workload.rendezvous)

@@ -89,6 +89,6 @@ def as_json(value: object) -> Answer:
 
 
 def shown(value: object) -> str:
-    """A value that somebody sent, short enough to be sent back."""
+    """A value from a request, short enough to be sent back."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= _VALUE_MAX else f"{text[: _VALUE_MAX - 3]}..."

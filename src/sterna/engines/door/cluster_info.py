@@ -2,7 +2,8 @@
 
 CPU is in thousandths of a core and main memory in thousandths of a byte (bytes x 1000), as there; `GpuTotal` and
 `GpuFreeCount` count cards, `GpuMemTotal` is the memory of one card in bytes, and `GpuFree` has the cards that several
-share: the thousandths and the bytes that are left of each. Nodes that let nobody in are left out.
+share: the thousandths and the bytes that are left of each. Nodes that are not schedulable,
+or have a NoSchedule taint, are left out.
 """
 
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ def _node_info(node: Node, room: Room, at: int, limits: Resources) -> dict[str, 
 
 
 def _share(milli: int, size: int) -> dict[str, int]:
-    known = size if size < UNCHECKED_BYTES // 2 else 0  # the memory of a card that nobody told us
+    known = size if size < UNCHECKED_BYTES // 2 else 0  # 0: the memory of the card is not known
     return {"GPUFreeReq": max(0, milli), "GPUFreeMem": max(0, known)}
 
 

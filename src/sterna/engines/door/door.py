@@ -2,7 +2,7 @@
 
     POST /migrate       {"node": ..., "pod": ...}    move this worker away from this node; answers `Ok`
     GET  /cluster-info                               what nodes offer and what is left of it
-    POST /reports       a batch of protocol.reports  how workers train; answers who took it
+    POST /reports       a batch of protocol.reports  how workers train; answers which instance took it
 
 All need a bearer token: the installation's secret, or for reports that of the node's monitor, which speaks for its own
 node and may do nothing else. Serving them is `serving.py`.
@@ -41,8 +41,8 @@ Vouch = Callable[[str], Awaitable[str | None]]
 class Door:
     """`secrets` are the installation's, asked for each time, so that they can be replaced while it is open.
 
-    `vouch` says on which node the monitor is whose token this is, where somebody else than us gives them tokens; None:
-    it is no monitor's.
+    `vouch` says on which node the monitor is whose token this is, where monitors do not get their tokens from us;
+    None: it is no monitor's.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Door:
             return await self._route(caller, method, path.partition("?")[0], body)
         except SternaError as error:
             return problem_of(error).answer
-        except Exception:  # the boundary of a request: whoever asks for something odd must not end the scheduler
+        except Exception:  # the boundary of a request: an odd one must not end the scheduler
             log.exception("a request could not be answered", extra={"path": path[:80]})
             return INTERNAL.answer
 
     async def objection(self, authorization: str | None) -> Answer | None:
-        """What whoever may not come in is told, before anything else of the request is read. None: may come in."""
+        """The answer to a caller that may not come in, before anything else of its request is read. None: it may."""
         try:
             await self._caller(token_in(authorization or ""))
         except SternaError as error:
@@ -130,7 +130,7 @@ class Door:
             detail = f"node: {shown(batch.node)}; the monitor of {caller.node} speaks for that node alone"
             raise Problem(403, "forbidden", detail, field="node", expected=caller.node)
         self._require_presence()
-        # Meant for another instance: once the monitor reads whom it speaks to it sends all that it has, oldest first.
+        # Meant for another instance: once the monitor reads which one answers it sends all that it has, oldest first.
         is_for_us = batch.instance in ("", household.instance)
         taken = household.take_reports(batch, only_here=bool(caller.node)) if is_for_us else Taken(0)
         refused = {refusal.place: refusal.why for refusal in batch.refused} if is_for_us else {}

@@ -1,7 +1,7 @@
 """What the door asks of the engine behind it: a small port, and the values that cross it.
 
 An engine finds a pod by its name, takes a wish to move one, takes reports, and shows its cluster. What is refused, and
-in which words, is decided in front of it (`moves.py`), so that two engines cannot answer differently.
+in which words, is decided in front of it (`worker_moves.py`), so that two engines cannot answer differently.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from sterna.protocol.tokens import TokenOwner
 
 
 class FoundPod(NamedTuple):
-    """One worker of a job, as whoever asks names it."""
+    """One worker of a job, as the asker names it."""
 
     name: str  # metadata.name on Kubernetes, the worker's name on the local engine
     namespace: str  # empty where there are none
@@ -26,13 +26,13 @@ class FoundPod(NamedTuple):
     finished: bool = False  # its job has ended
     moves: int = 0  # how often this worker has been moved: counted by role and ordinal, for the job's whole life
     moved_s: float | None = None  # when it was last moved, or last asked to be. None: never
-    asked: bool = False  # somebody asked already and the move is not over
+    asked: bool = False  # it was asked for already and the move is not over
 
 
 class Taken(NamedTuple):
     """What became of a batch."""
 
-    new: int  # reports that were new and about somebody who is here
+    new: int  # reports that were new and about a worker or job that is here
     refused: tuple[Refusal, ...] = ()  # by their places in `Batch.reports`: none of these will ever be taken
 
 
@@ -63,8 +63,9 @@ class Household(Protocol):
         ...
 
     async def ask(self, pod: FoundPod, to: NodeId) -> bool:
-        """Have it moved. False: it was asked for already. Asking twice for one `uid` is asking once, whoever asks and
-        even if this process is killed between. Raises an error of `sterna.model.errors` if it cannot be asked.
+        """Have it moved. False: it was asked for already. Asking twice for one `uid` is asking once, whichever
+        caller asks and even if this process is killed between. Raises an error of `sterna.model.errors` if it cannot
+        be asked.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""Whether a worker that somebody wants away from its node is moved, and to where. Pure: nothing is asked or written.
+"""Whether a worker that is asked to leave its node is moved, and to where. Pure: nothing is asked or written.
 
 container-migration's policy with its defects mended: the target is the node with the lowest score once the worker is
 taken off its own, it must have room, the node that the worker is on wins ties, three seconds pass between two moves of
-a worker, and nobody is moved more than three times. A worker's lineage is its role and ordinal, which survive moves.
+a worker, and none is moved more than three times. A worker's lineage is its role and ordinal, which survive moves.
 """
 
 import json
@@ -62,7 +62,7 @@ def read_request(body: bytes) -> MoveRequest:
 
 
 def the_one_meant(request: MoveRequest, found: list[FoundPod]) -> FoundPod:
-    """The pod. `Problem`: nobody has the name, somebody elsewhere does, or several do."""
+    """The pod. `Problem`: none has the name, only one elsewhere does, or several do."""
     if not found:
         raise Problem(404, "not-found", f"there is no pod {request.pod} that a job of this scheduler runs")
     here = [pod for pod in found if pod.worker.node == request.node]

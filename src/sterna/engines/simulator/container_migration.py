@@ -58,7 +58,7 @@ def _row(number: int, member: Member) -> TraceRow:
         gpu_milli=0,
         cpu_milli=member.cpu_milli,
         memory_bytes=member.memory_bytes,
-        duration_s=member.steps * STEP_S / member.workers,  # steps are taken by whoever comes first
+        duration_s=member.steps * STEP_S / member.workers,  # each step is taken by the first free worker
         serial_fraction=0.0,
         category="mnist-cnn",
         name=f"job{number + 1}",

@@ -1,4 +1,4 @@
-"""CPU that containers on a node share: how fast each job goes, given who is beside it. No clock, no jobs' lives.
+"""CPU that containers on a node share: how fast each job goes, given the others there. No clock, no jobs' lives.
 
 Containers share a node's CPU max-min fairly: all get the same, but none more than it can use, and what one leaves is
 shared by the others. That is what the kernel does with containers that ask for nothing, and all that a simulation can
@@ -25,8 +25,8 @@ class Appetite(NamedTuple):
 
 
 class SharedCpu:
-    """Who is on which node, and what everybody gets there. Jobs are told of by `moved`; shares are worked out anew
-    only for nodes that were touched since they were last asked for."""
+    """Which containers are on which node, and what each gets there. Jobs are told of by `moved`; shares are worked out
+    anew only for nodes that were touched since they were last asked for."""
 
     def __init__(self) -> None:
         self._there: dict[NodeId, dict[tuple[JobId, Role, int], int]] = {}  # demand by container

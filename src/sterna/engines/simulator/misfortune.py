@@ -18,6 +18,6 @@ class Faults:
 
     node_losses_per_day: float = 0.0
     node_repair_s: float = 1800.0
-    lost_wakes: float = 0.0  # the chance that an event wakes nobody; the resync finds it
+    lost_wakes: float = 0.0  # the chance that an event wakes no cycle; the resync finds it
     crashes_mid_plan: float = 0.0  # the chance that the scheduler dies between two steps of a plan
     resync_s: float = 30.0  # look at least this often while faults are on

@@ -1,7 +1,7 @@
 """A simulated cluster whose containers compete for the CPU of their node (`contention.py`).
 
-Whenever somebody comes to a node or leaves it, everybody there goes at another pace from that moment on: they are
-brought to now at the pace they had, and their finishes are foretold anew. Nobody else is touched.
+Whenever a container comes to a node or leaves it, all jobs there go at another pace from that moment on: they are
+brought to now at the pace they had, and their finishes are foretold anew. No other job is touched.
 """
 
 import math
@@ -24,7 +24,7 @@ from sterna.model.snapshot import Snapshot
 
 
 class SlowedTraining:
-    """Training that gets through `pace` of a second each second: 1 is what its job does where nobody is beside it."""
+    """Training that gets through `pace` of a second each second: 1 is what its job does where no other is beside it."""
 
     __slots__ = ("_alone", "pace")
 
@@ -56,7 +56,7 @@ class SlowedTraining:
 
 
 class SharingEngine(SimulatedEngine):
-    """Implements `Engine`. Jobs that say nothing of the CPU they could use are neither slowed nor in anybody's way."""
+    """Implements `Engine`. Jobs that say nothing of the CPU they could use are neither slowed nor slow others."""
 
     def __init__(self, cluster: Cluster, costs: Costs, **more: Any) -> None:
         super().__init__(cluster, costs, **more)

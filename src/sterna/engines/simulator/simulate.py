@@ -29,8 +29,8 @@ from sterna.model.snapshot import Snapshot
 from sterna.planner.decide import Placing, Settings, Sizing, decide
 from sterna.planner.reasons import Reasons
 
-_PATIENCE_S = 86_400.0  # a cluster in which nobody runs and nothing changes for so long never will change again
-_SEGMENTS_FOR_JOBS_MAX = 20_000  # beyond this a Gantt chart helps nobody, and its bars would be most of the memory
+_PATIENCE_S = 86_400.0  # a cluster in which nothing runs and nothing changes for so long never will change again
+_SEGMENTS_FOR_JOBS_MAX = 20_000  # beyond this a Gantt chart is of no use, and its bars would be most of the memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Simulation:
     serving: Sequence[ServingPod] = ()
     faults: Faults | None = None
     shares_cpu: bool = False  # containers compete for the CPU of their node, so that neighbours slow each other down
-    judge: Judge | None = None  # of evaluations, taken as often as it checks. None: nobody looks
+    judge: Judge | None = None  # of evaluations, taken as often as it checks. None: none are taken
     seed: int = 0
     policy_name: str = ""
     trace_name: str = ""
@@ -160,7 +160,7 @@ class _Run:
                 return None
             stuck = not self.engine.running and self._wake_s is None and self._pacer.due_s(now_s) is None
             if stuck and moment == math.inf:
-                return None  # nobody runs, nothing will come, and the last round started nobody
+                return None  # nothing runs, nothing will come, and the last round started nothing
             return self._round * self._setup.interval_s
         due_s = self._pacer.due_s(now_s)
         if self._wake_s is not None and self._wake_s < math.inf:
@@ -187,7 +187,7 @@ class _Run:
     # -- events ---------------------------------------------------------------------------------------------------
 
     def _take_events(self, now_s: float) -> None:
-        """Everything that happens at this very moment, before anybody decides anything."""
+        """Everything that happens at this very moment, before anything is decided."""
         engine = self.engine
         while self._events and self._events[0][0] <= now_s:
             heapq.heappop(self._events)[2]()
@@ -349,7 +349,7 @@ class _Run:
             self.samples.append(sample)
 
     def _close_books(self) -> None:
-        """Records of those who did not finish. Who never started is told what any other engine would tell it now."""
+        """Records of jobs that did not finish. Those that never started are told what any engine would tell now."""
         setup, engine = self._setup, self.engine
         if not engine.jobs:
             return

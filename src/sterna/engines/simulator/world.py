@@ -146,7 +146,7 @@ class SimulatedEngine:
             holders=frozenset(self._holding),
             held=Resources._make(self._held),
             leaving=tuple(self._leaving.values()) if self._leaving else (),
-            wanting=jobs,  # nobody is suspended here
+            wanting=jobs,  # no job is suspended here
             columns=Columns(jobs, self._columns),
             accelerators_named=self._accelerators,
             largest_minimum=self._largest_minimum,
@@ -239,7 +239,7 @@ class SimulatedEngine:
         )
 
     def judged(self, job_id: JobId, growth: Growth) -> None:
-        """Somebody looked at how the job's evaluation value grows."""
+        """Keep how the job's evaluation value grows, as it was judged."""
         self._keep(self.jobs[job_id].but(growth=growth))
 
     def settle_running(self) -> None:

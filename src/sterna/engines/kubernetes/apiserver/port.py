@@ -70,7 +70,7 @@ class WriteConflict(StaleView):
 
 
 class NotLeader(StaleView):
-    """Our own no, before anything was sent: the lease that allows this process to write is not valid any more."""
+    """Our own refusal, before anything was sent: the lease that allows this process to write is not valid any more."""
 
 
 class AlreadyExists(Conflict):
@@ -148,7 +148,7 @@ class Api(Protocol):
         name: str = "",
         shape: type[T],
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Ends when the server ends it; `Gone` when it must be listed again. Leaving early? Close it (`aclosing`)."""
+        """Ends when the server ends it; `Gone` when it must be listed again. To leave early, close it (`aclosing`)."""
         ...
 
     async def create(
@@ -214,7 +214,7 @@ class Api(Protocol):
         previous: bool = False,
         tail: int | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """Pieces as they come, not lines. Leaving early? Close it (`aclosing`)."""
+        """Pieces as they come, not lines. To leave early, close it (`aclosing`)."""
         ...
 
     async def version(self) -> Mapping[str, Any]:

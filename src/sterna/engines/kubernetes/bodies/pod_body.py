@@ -36,7 +36,7 @@ _CHECKPOINT_MOUNTS = ("checkpoint", "checkpoints")
 
 
 def members_of(workload: Workload, standing: Standing, options: Options) -> tuple[Member, ...]:
-    """Everybody whose address a pod of this job may have to know: the same for all of them."""
+    """All members whose address a pod of this job may have to know: the same for all of its pods."""
     ordinals = [held.worker.ordinal for held in standing.seats if held.worker.role is Role.WORKER]
     port = port_of(workload)
     return tuple(
@@ -134,7 +134,7 @@ def sdk_environment(
         names.WORLD_SIZE: str(world_size),
         names.INCARNATION: str(standing.incarnation),
         names.MAILBOX: MAILBOX_DIR,
-        names.SIGNALS: "1",  # nobody on the node could tell it otherwise: a stop is a SIGTERM
+        names.SIGNALS: "1",  # nothing on the node could tell it otherwise: a stop is a SIGTERM
         names.TERMINATION_LOG: container.get("terminationMessagePath") or TERMINATION_LOG,
         names.GRACE_S: f"{workload.template(seat.worker.role).program.grace_s:g}",
     }
@@ -147,8 +147,8 @@ def sdk_environment(
 
 
 def _tell_of_monitor(container: Body, view: JobView, monitor: MonitorAt) -> None:
-    """Where to report, and as whom. The token is this job's own: it lets nobody speak for another job, so that it may
-    stand in the pod's environment, where whoever may read the pod reads it (docs/decisions/0016).
+    """Where to report, and with which token. It is this job's own and good for no other job, so that it may stand in
+    the pod's environment, where every user who may read the pod reads it (docs/decisions/0016).
     """
     metric = dict(view.workload.annotations).get(METRIC) if view.workload is not None else None
     token = job_token(monitor.secret, namespace=view.namespace, job=view.name, uid=view.uid)
@@ -192,13 +192,13 @@ def _meeting(env: Mapping[str, str], own_host: str, hosts: Collection[str]) -> d
     }
     written = env.get("PET_RDZV_CONF", "")
     added = [f"{key}={value}" for key, value in settings.items() if f"{key}=" not in written]
-    # Agents that share their store tell its address in the first round only: who joins later would wait in vain.
+    # Agents that share their store tell its address in the first round only: one that joins later would wait in vain.
     return {"PET_RDZV_CONF": ",".join(filter(None, [written, *added])), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 
 def _rank(workload: Workload, standing: Standing, place: Place, members: tuple[Member, ...]) -> tuple[int, int]:
-    """Rank and size of the world. A gang that starts as a whole is numbered without gaps; whoever comes and goes by
-    himself has his ordinal's number, however often he is replaced.
+    """Rank and size of the world. A gang that starts as a whole is numbered without gaps; a worker that
+    comes and goes by itself has its ordinal's number, however often it is replaced.
     """
     if place[0] not in TAKES_PART:
         return 0, 1
@@ -218,7 +218,7 @@ def _put(spec: Body, seat: Seat, options: Options) -> None:
         case Binding.BINDING:
             spec["schedulerName"] = SCHEDULER
         case Binding.NONE:
-            pass  # the template says by whom, or the cluster's own scheduler does it
+            pass  # the template names a scheduler, or the cluster's own one does it
 
 
 def _tolerate(spec: Body, view: JobView) -> None:

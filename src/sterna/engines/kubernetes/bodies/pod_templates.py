@@ -1,7 +1,7 @@
 """Pod templates as a job's owner wrote them, whole, by the role that they are for.
 
 The manifest reader takes from a template what scheduling needs; the pod itself is made from all of it, so it is read
-here once more, and only when somebody asks: most looks at a job make no pod.
+here once more, and only when it is asked for: most looks at a job make no pod.
 """
 
 from collections.abc import Iterator, Mapping

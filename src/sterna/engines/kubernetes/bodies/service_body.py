@@ -11,7 +11,7 @@ CHIEF_PORT = "chief-port"
 
 
 def service_body(view: JobView, workload: Workload, place: Place) -> Body:
-    """It outlives the pod it leads to: whoever sits in the place next is found under the same name."""
+    """It outlives the pod it leads to: the next pod in that place is found under the same name."""
     labels = labels_of(workload, *place)
     port = port_of(workload)
     ports = [{"name": port_name(workload), "port": port}]
@@ -28,7 +28,7 @@ def service_body(view: JobView, workload: Workload, place: Place) -> Body:
         },
         "spec": {
             "clusterIP": "None",
-            # Peers look for each other while they start, before anybody is ready.
+            # Peers look for each other while they start, before any of them is ready.
             "publishNotReadyAddresses": True,
             "selector": labels,
             "ports": ports,

@@ -1,6 +1,6 @@
 """What is known of the cluster: one store for each kind of object, fed by watches.
 
-Pods of the watched namespaces (of all, if that is wanted) are here whoever made them, since all of them take room;
+Pods of the watched namespaces (of all, if that is wanted) are here whatever made them, since all of them take room;
 services, too, because users of these kinds know which labels ours have, and there is none that all of them share;
 config maps only as far as they are ours, and of the operator's own namespace the three that it knows by name. An MPIJob
 has two versions and is watched through one of them. Nothing is decided here.
@@ -74,13 +74,13 @@ class Cache:
         self._asked = {kinds[0].kind: asyncio.Event() for kinds in self._kinds}
 
     async def run(self) -> None:
-        """Keep everything up to date, for ever."""
+        """Keep everything up to date, until cancelled."""
         config = self._config
         async with asyncio.TaskGroup() as group:
             self._reflect(group, NODES, self.nodes, NodeObject, [None])
             self._reflect(group, PODS, self.pods, Pod, [None] if config.see_all_pods else self._namespaces)
             self._reflect(group, SERVICES, self.services, ServiceObject, self._namespaces)
-            if config.mpi_jobs:  # nobody else has any
+            if config.mpi_jobs:  # other jobs have none
                 self._reflect(group, CONFIG_MAPS, self.config_maps, ConfigMapObject, self._namespaces, labels=OURS)
             for name in (CONFIG, MEMORY, KNOWLEDGE):
                 self._reflect(group, CONFIG_MAPS, self.own, ConfigMapObject, [config.namespace], name=name)

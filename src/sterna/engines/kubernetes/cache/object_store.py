@@ -1,7 +1,7 @@
 """What is known of one resource: fed by a watch and by the answers to our own writes, whichever is newer.
 
 Read your writes: an object that a write returned is here at once, and an event older than it changes nothing. What is
-removed leaves a tombstone, so that a late event or a late answer cannot raise it. Nothing here talks to anybody.
+removed leaves a tombstone, so that a late event or a late answer cannot bring it back. Nothing here sends a request.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -26,7 +26,7 @@ _Key = tuple[str, str]  # namespace, name
 class Store(Generic[T]):
     """`indexes` name functions of an object: `Store[Pod]({"node": lambda pod: pod.spec.node_name})`.
 
-    Objects are never changed in place: whoever was given one keeps what it was given.
+    Objects are never changed in place: a caller that was given one keeps what it was given.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Store(Generic[T]):
         return len(missing) + sum(self.put(found) for found in listing.items)
 
     def clear(self, *, namespace: str | None = None, name: str = "") -> None:
-        """Believe nothing of what is here, nor that anything is gone."""
+        """Forget the objects, and every tombstone."""
         self._tombstones.clear()
         for key in [*self._objects]:
             if (namespace is None or key[0] == namespace) and (not name or key[1] == name):
@@ -142,7 +142,7 @@ class Store(Generic[T]):
         return True
 
     def _outlived(self, present: T | None, gone: T) -> bool:
-        """What had its name before something that is gone is gone too, even if nobody told its end."""
+        """An object that had its name before one that is gone is gone too, even if no event told its end."""
         if present is None or present.metadata.uid == gone.metadata.uid or not _is_newer(gone, present):
             return False
         self._bury(present.metadata.uid, _FOR_EVER)

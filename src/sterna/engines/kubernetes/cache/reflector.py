@@ -1,6 +1,6 @@
-"""One resource of the cluster, followed for ever: listed, then watched from where the listing ended, into a store.
+"""One resource of a cluster, followed until cancelled: listed, then watched from where the listing ended, into a store.
 
-Survives everything: a cut watch goes on from the last event, a watch that is too late lists again, and trouble is
+No error ends it: a cut watch goes on from the last event, a watch that is too late lists again, and trouble is
 waited out with growing pauses. Listeners of the store hear of differences only, so a relist of an unchanged cluster is
 silent. What the reflector cannot do at present stands in `trouble`.
 """
@@ -61,7 +61,7 @@ class Reflector(Generic[T]):
         self._failures = 0  # in a row, since something was heard
 
     async def run(self) -> Never:
-        """List, watch, and again, for ever; only cancelling ends it."""
+        """List, watch, and again; only cancelling ends it."""
         while True:
             heard_s, began_s = self.heard_s, self._clock.mono()
             try:
@@ -73,7 +73,7 @@ class Reflector(Generic[T]):
                 log.info("listing again", extra={"resource": self._resource.plural, "why": str(error)})
             except SternaError as error:
                 self._note(str(error))
-            except Exception as error:  # a listener's bug, or ours: the next listing starts from solid ground
+            except Exception as error:  # a listener's bug, or ours: begin again with a listing
                 self._since = ""
                 self._note(f"{type(error).__name__}: {error}")
                 log.exception("reflector stumbled", extra={"resource": self._resource.plural})
@@ -89,7 +89,7 @@ class Reflector(Generic[T]):
             self._resource, namespace=self._namespace, labels=self._labels, name=self._name, shape=self._shape
         )
         if number_of(listing.resource_version, heard) < heard:
-            # A listing is never older than what was told before it, unless somebody put back a backup of etcd.
+            # A listing is never older than what was told before it, unless a backup of etcd was restored.
             log.warning("cluster was set back", extra={"resource": self._resource.plural, "version": heard})
             self._store.clear(namespace=self._namespace, name=self._name)
             self._heard = 0

@@ -89,7 +89,7 @@ class Sharing:
             except SternaError as error:  # the boundary of one SharePod: training goes on
                 log.warning("a SharePod could not be placed", extra={"sharepod": pod.id, "why": str(error)})
                 went_well = False
-            except Exception:  # such as a bug in a policy, which is asked who would shrink
+            except Exception:  # such as a bug in a policy, which is asked which jobs would shrink
                 log.exception("a SharePod could not be placed", extra={"sharepod": pod.id})
                 went_well = False
         return went_well

@@ -1,8 +1,9 @@
 """What the door (`engines/door`) asks of a cluster: pods by name, moves as Migration objects, limits of containers.
 
-A wish to move a pod becomes a Migration named after the pod's uid, so two wishes are one object whoever asks and
-however often this process is killed; it belongs to the job and goes with it. One that was refused makes room for the
-next wish, since the pod is still where it was. Only a leader takes wishes and reports; every replica shows the cluster.
+A wish to move a pod becomes a Migration named after the pod's uid, so two wishes are one object whichever caller asks
+and however often this process is killed; it belongs to the job and goes with it. One that was refused makes room for
+the next wish, since the pod is still where it was. Only a leader takes wishes and reports; every replica shows the
+cluster.
 """
 
 import hashlib
@@ -48,7 +49,7 @@ class Office(NamedTuple):
     """How this replica stands."""
 
     leads: bool
-    leader: str  # who, as last seen. Empty: nobody
+    leader: str  # the name of the leading replica, as last seen. Empty: none
     instance: str  # of its term: another one forgets what was reported before
 
 
@@ -125,7 +126,7 @@ class Reception:
         return [known for known in map(self._known, filter(None, pods)) if known is not None]
 
     def _known(self, pod: Pod) -> FoundPod | None:
-        """None: it is nobody's whom we look after."""
+        """None: it belongs to no job that we look after."""
         job = self._world.jobs.owner_of(pod)
         workload = None if job is None else self._world.jobs.view(job).workload
         place = None if workload is None else place_of(workload, pod.metadata.name)
@@ -159,7 +160,7 @@ class Reception:
         known = self._cache.migrations.get(name, pod.namespace)
         if known is None or phase_of(known) not in MIGRATION_ENDED:
             return False
-        with suppress(Missing, WriteConflict):  # somebody else did
+        with suppress(Missing, WriteConflict):  # another writer deleted it
             await self._api.delete(MIGRATIONS, name, namespace=pod.namespace, uid=known.metadata.uid)
         self._cache.migrations.forget(known)
         return await self._make(job, pod, name, to)

@@ -25,7 +25,7 @@ ROUNDS_MAX = 256  # in line for the file; when it does not answer for that long,
 REMEMBERED_MAX = 4096  # jobs of which it is known what they were told last
 
 _Round = tuple[float, tuple[ConsideredMove, ...]]
-_Sort = tuple[str, NodeId | None, str]  # by whom, whither, why
+_Sort = tuple[str, NodeId | None, str]  # by which rebalancer, to which node, why
 
 
 class Considering:

@@ -2,7 +2,7 @@
 
 Pending ones are proposals in an ordinary cycle; the job's open change names the one that it is carried out for, so that
 an operator that is killed meanwhile finds both again. What has ended is a record, and is never carried out again. A
-request reaches the jobs of its own namespace; one in the operator's namespace may empty a node of everybody's.
+request reaches the jobs of its own namespace; one in the operator's namespace may empty a node of all namespaces' jobs.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class _Open:
     def __init__(self, found: MigrationObject) -> None:
         self.found = found
         self.phase = phase_of(found)
-        self.request: MigrationRequest | Denied | None = None  # None: nobody has read it yet
+        self.request: MigrationRequest | Denied | None = None  # None: not read yet
 
     def now(self, found: MigrationObject) -> None:
         if bytes(found.spec) != bytes(self.found.spec) or found.metadata.generation != self.found.metadata.generation:
@@ -77,7 +77,7 @@ class _Answers:
         self._granted: dict[str, tuple[JobId, ...]] = {}
 
     def note(self, key: str, answer: Answer | None) -> None:
-        """Pools answer one by one, and sizing may be tried again: the latest word about a job counts."""
+        """Pools answer one by one, and sizing may be tried again: the latest answer about a job counts."""
         if answer is None:
             return
         self.by_key[key] = answer
@@ -143,7 +143,7 @@ class Migrations:
             self._work.set()
 
     def written(self, job: KnownJob, before: Standing, after: Standing) -> None:
-        """A job's status was written: a change that somebody asked for may be over."""
+        """A job's status was written: a change that was asked for may be over."""
         was = before.change.migration if before.change is not None else ""
         if was and (after.change is None or after.change.migration != was):
             self._may_be_over(was)
@@ -152,7 +152,7 @@ class Migrations:
 
     @property
     def at_rest(self) -> bool:
-        """Nothing waits to be written, and nobody waits for an answer."""
+        """Nothing waits to be written, and no request waits for an answer."""
         return not self._verdicts and not self._open
 
     # -- within a cycle -----------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Migrations:
                 try:
                     because = Because(Why.REBALANCED, (("asked_for_by", name_of(ask.key)),))
                     answers.note(ask.key, tried(moving, ask, because))
-                except Exception as error:  # the boundary of one request: jobs must be placed whatever somebody asks
+                except Exception as error:  # the boundary of one request: jobs must be placed whatever it asks
                     log.exception("a migration could not be tried", extra={"migration": ask.key})
                     text = f"it could not be tried: {type(error).__name__}: {error}"
                     answers.note(ask.key, Denied(Refusal.INVALID, text))
@@ -282,7 +282,7 @@ class Migrations:
             return Denied(Refusal.NO_SUCH_NODE, f"there is no node {node}")
         begun = frozenset(job.id for job, standing in self._carriers(key) if _is_for(standing.change, key))
         avoid = frozenset({node})
-        if begun:  # those that it was begun for, and nobody who came since
+        if begun:  # the jobs that it was begun for, and none that came since
             return Ask(key=key, node=node, among=begun, avoid=avoid)
         if self._index.uids(key):
             return None  # it is over
@@ -307,7 +307,7 @@ class Migrations:
         return cannot_move(request.job or "", standing.assigned, worker=request.worker, to=request.to)
 
     def _why_absent(self, known: _Open) -> Denied | None:
-        """Nobody whom it is about was seen by the cycle. None: it may be seen by another one."""
+        """The cycle saw no job that it is about. None: another cycle may see one."""
         request = self._request(known)
         if isinstance(request, Denied):
             return request
@@ -340,7 +340,7 @@ class Migrations:
                     self._verdicts[key] = over(self._open[key].found, pasts, second_text(self._timeline.now()))
         self._moving.clear()
         # Told first, and written when that is done: an operator that is killed in between finds the same verdict again,
-        # and what it tells again is not counted twice. The other way round, nobody would ever tell it.
+        # and what it tells again is not counted twice. The other way round, it would never be told.
         verdicts = [(key, status, self._tell(key, status)) for key, status in self._verdicts.items()]
         again_s = math.inf
         for key, status, told in verdicts:

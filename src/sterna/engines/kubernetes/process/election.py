@@ -1,4 +1,4 @@
-"""Who leads: one Lease object, held by renewing it.
+"""Which replica leads: one Lease object, held by renewing it.
 
 No two clocks are ever compared. A leader counts from the moment it *began* a renewal that succeeded, on its own
 monotonic clock, and stops a margin before the lease runs out. A candidate counts from the moment it *saw* the lease
@@ -101,7 +101,7 @@ class Election:
 
     @property
     def holder(self) -> str:
-        """Who leads, as last seen; empty: nobody."""
+        """The replica that leads, as last seen; empty: none."""
         return (self._lease.spec.holder_identity or "") if self._lease is not None else ""
 
     def gate(self) -> None:
@@ -124,7 +124,7 @@ class Election:
     # -- running ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> Never:
-        """Try to get the lease, keep it, try again, for ever. When cancelled, give it back, which takes 5 s at most."""
+        """Get the lease, keep it, and try again, until cancelled; then give it back, which takes 5 s at most."""
         try:
             while True:
                 await self._acquire()
@@ -174,7 +174,7 @@ class Election:
             await self._clock.sleep(pause.after())
 
     async def _keep(self) -> None:
-        """Renew until the lease is somebody else's or ran out."""
+        """Renew until another replica holds the lease or it ran out."""
         pause_s = self._timing.renew_s
         while True:
             left_s = self._valid_until_s - self._clock.mono()
@@ -232,7 +232,7 @@ class Election:
 
     def _is_free(self) -> bool:
         if self._lease is None or self.holder in ("", self.identity):
-            return True  # ours that ran out: the write over what we saw proves that nobody held it since
+            return True  # ours that ran out: the write over what we saw proves that no other replica held it since
         duration_s = self._lease.spec.lease_duration_seconds or self._timing.duration_s
         return self._clock.mono() - self._seen_s > duration_s
 
@@ -241,12 +241,12 @@ class Election:
         try:
             await self._write(self.identity, duration_s=self._timing.duration_s, epoch=epoch)
         except (WriteConflict, AlreadyExists):
-            return False  # somebody was faster: look again
+            return False  # another replica was faster: look again
         self._epoch = epoch
         return True
 
     async def _write_over_ours(self, holder: str, duration_s: int) -> bool:
-        """Renew it, or give it back. False: it is not ours any more, or somebody touches it all the time."""
+        """Renew it, or give it back. False: it is not ours any more, or another writer touches it all the time."""
         for _ in range(2):
             # A number never goes down: giving back may follow an acquisition whose answer was lost.
             epoch = self._epoch if holder else self._highest
@@ -254,7 +254,7 @@ class Election:
                 await self._write(holder, duration_s=duration_s, epoch=epoch)
                 return True
             except (WriteConflict, Missing):
-                await self._look()  # somebody touched it, or an earlier renewal without an answer did arrive
+                await self._look()  # another writer touched it, or an earlier renewal without an answer did arrive
             if self.holder != self.identity:
                 self._valid_until_s = float("-inf")
                 return False
@@ -290,7 +290,7 @@ class Election:
             )
         self._saw(lease)
         if seen is not None and lease.metadata.resource_version == seen.metadata.resource_version:
-            raise WriteConflict(f"writing lease {self._namespace}/{self._name} changed nothing")  # nobody could see it
+            raise WriteConflict(f"writing lease {self._namespace}/{self._name} changed nothing")  # no sign of life
         if holder == self.identity:
             self._valid_until_s = began_s + duration_s - self._timing.margin_s
 

@@ -20,7 +20,7 @@ class Health:
     alive: bool
     synced: bool  # has everything been listed at least once?
     leads: bool
-    leader: str  # who, as last seen; empty: nobody
+    leader: str  # the replica that leads, as last seen; empty: none
     cycles: int
     last_cycle_age_s: float | None  # None: there was none yet
     policy: str

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class Operator:
-    """`api` is the door to the cluster, whoever implements it. `InvalidRequest`: the configuration makes no sense."""
+    """`api` is the door to the cluster, whatever implements it. `InvalidRequest`: the configuration makes no sense."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Operator:
 
     @property
     def at_rest(self) -> bool:
-        """Nothing is left to do for what is known: no job is being carried on, and nobody asks for a cycle."""
+        """Nothing is left to do for what is known: no job is being carried on, and no cycle is asked for."""
         parts = (self.carrier, self.migrations, self.decider, self.keeper)
         return self.leads and all(part.at_rest for part in parts)
 
@@ -198,7 +198,7 @@ class Operator:
             jobs=len(self.world.jobs),
         )
 
-    # -- for tests, and for whoever moves the clock -------------------------------------------------------------------
+    # -- for tests, and for callers that move the clock ---------------------------------------------------------------
 
     def pause_cycles(self) -> None:
         """Decide nothing by itself; what is intended is carried out all the same."""

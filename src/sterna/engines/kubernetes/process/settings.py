@@ -25,11 +25,11 @@ _DOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class Binding(StrEnum):
-    """Who puts a pod on its node."""
+    """How a pod gets onto its node."""
 
     NODE_NAME = "node-name"  # it is created there
     BINDING = "binding"  # it is created without a node and bound at once, as a scheduler does it
-    NONE = "none"  # the cluster's own scheduler; sizes are still ours
+    NONE = "none"  # by the cluster's own scheduler; sizes are still ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class OperatorConfig:
     placement: str | None = None  # None: the policy's own
     rate_limit_s: float = RATE_LIMIT_S  # between cycles
     starving_after_s: float | None = None
-    idle_cpu_share: float | None = None  # of nodes with GPUs, for jobs without. None: as the core thinks right
+    idle_cpu_share: float | None = None  # of nodes with GPUs, for jobs without. None: the core's default
     rebalance: tuple[str, ...] = ()  # rebalancers, in the order in which they propose
     rebalance_settings: Mapping[str, str] = field(default_factory=dict)
     monitor_port: int | None = None  # where the monitor of a pod's own node listens. None: pods are told of none
-    token_file: Path | None = None  # the installation's secret. None: there is none, and nobody may report
+    token_file: Path | None = None  # the installation's secret. None: there is none, and no monitor may report
     monitor_account: str | None = None  # namespace/name of the service account of monitors. None: they have no such one
-    elect: bool = True  # False: this is the only replica, and nobody asks for a Lease
+    elect: bool = True  # False: this is the only replica, and no Lease is asked for
     lease_s: float = 15.0
     renew_s: float = 5.0
     retry_s: float = 2.0  # how often a standby asks for the Lease, and how soon trouble is tried again
@@ -64,7 +64,7 @@ class OperatorConfig:
     in_flight: int = 32  # jobs carried on at the same time
     migrations_max: int = 100  # open Migrations of one namespace; those beyond are refused
     health_host: str = "127.0.0.1"
-    health_port: int | None = None  # None: nobody asks
+    health_port: int | None = None  # None: probes are not answered
     door_host: str = "127.0.0.1"
     door_port: int | None = None  # where monitors report and moves are asked for. None: nowhere
     journal: Path | None = None  # the directory of decisions that can be replayed. None: they are not kept
@@ -106,7 +106,7 @@ class OperatorConfig:
         _require(port is None or self.token_file is not None, "door port", port, expected)
 
     def excludes(self, namespace: str) -> bool:
-        """Are jobs in this namespace refused? Not in our own, if somebody names it as one to watch."""
+        """Are jobs in this namespace refused? Not in our own, if it is named as one to watch."""
         return namespace in (*SYSTEM, *self.exclude) or (self.watch is None and namespace == self.namespace)
 
 

@@ -1,7 +1,7 @@
 """Moments of the operator: seconds since 1970 that no jump of the wall clock can move while it runs.
 
-They start from the wall clock of the machine; from there on only the monotonic clock counts, so that nobody's deadline
-is shortened or stretched by somebody who sets the clock. Moments that other machines wrote are told, and never decide.
+They start from the wall clock of the machine; from there on only the monotonic clock counts, so that no deadline is
+shortened or stretched when the wall clock is set. Moments that other machines wrote are shown, and decide nothing.
 """
 
 from sterna.engines.kubernetes.process.clock import Clock

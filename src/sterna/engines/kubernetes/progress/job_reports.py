@@ -1,7 +1,7 @@
 """What monitors told of one job, folded: how far it is, how fast it goes, how its evaluation value grows. Pure.
 
-One pod speaks for its job: the first of those who report (the leader, else the worker with the lowest number), until it
-is silent for a minute. A pod that is started anew goes on where the one before it was, whatever node it is on.
+One pod speaks for its job: the first of those that report (the leader, else the worker with the lowest number), until
+it is silent for a minute. A pod that is started anew goes on where the one before it was, whatever node it is on.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,11 +13,11 @@ from sterna.model.judging import Judged
 from sterna.model.learning import ThroughputModel
 from sterna.protocol.reports import Report
 
-SILENT_S = 60.0  # after which somebody else may speak
+SILENT_S = 60.0  # after which another pod may speak
 
 
 class Speaker(NamedTuple):
-    """Who says it. The lower order goes first; reports about the job as a whole go before everybody's."""
+    """The source of a report. The lower order goes first; reports about the job as a whole go before all others."""
 
     order: tuple[int, int]
     uid: str  # of the pod: one that is made anew under the same name is another one
@@ -26,11 +26,11 @@ class Speaker(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     judged: Judged
-    metric: str = ""  # what its values are called; empty: nobody said
-    speaker: Speaker | None = None  # None: nobody said anything yet
-    heard_s: float = 0.0  # the speaker's latest word, by its node's clock
+    metric: str = ""  # what its values are called; empty: not said
+    speaker: Speaker | None = None  # None: nothing was reported yet
+    heard_s: float = 0.0  # when the speaker's latest report was made, by its node's clock
     as_of_s: float = 0.0  # when `units_done` came, by ours
-    units_done: float | None = None  # None: nobody said, as with the others
+    units_done: float | None = None  # None: not said, as with the others
     units_total: float | None = None
     epoch: int = 0
     remaining_s: float | None = None
@@ -38,14 +38,14 @@ class Told:
     points: tuple[ProgressPoint, ...] = ()  # the latest
     model: ThroughputModel = field(default_factory=ThroughputModel)  # of this job alone
     mark: Mark | None = None
-    cpu: float | None = None  # that the speaker uses. None: nobody measured it
+    cpu: float | None = None  # that the speaker uses. None: not measured
 
     @property
     def unit_s(self) -> float | None:
         return self.points[-1].unit_s if self.points else None
 
     def hearing(self, speaker: Speaker, report: Report, *, workers: int, now_s: float) -> "Told":
-        """With one more report. The same object: somebody else speaks for this job."""
+        """With one more report. The same object: another pod speaks for this job."""
         if not report.seq:
             return self._measuring(speaker, report)
         at_s = min(report.at_s, now_s)  # a node whose clock is ahead must not silence those that come after
@@ -57,7 +57,7 @@ class Told:
         return told._counting(report, at_s, workers=report.workers or workers, now_s=now_s)
 
     def _measuring(self, speaker: Speaker, report: Report) -> "Told":
-        """What the monitor measured of a pod; by that nobody becomes the one who speaks."""
+        """What the monitor measured of a pod; a measurement does not make a pod the speaker."""
         if report.usage is None or report.usage.cpu is None or speaker != self.speaker:
             return self
         return replace(self, cpu=report.usage.cpu)
@@ -94,7 +94,7 @@ class Told:
         if units is None or workers < 1:
             return told
         told = replace(told, units_done=units, as_of_s=now_s)
-        assert told.speaker is not None  # whoever counts was let speak
+        assert told.speaker is not None  # `hearing` has made the sender the speaker
         mark, unit_s = measured(told.mark, Mark(units, at_s, workers, told.speaker.uid))
         if unit_s is None:
             return replace(told, mark=mark)

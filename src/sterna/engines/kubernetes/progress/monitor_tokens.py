@@ -4,7 +4,7 @@ The kubelet gives each monitor's pod a token of the monitors' service account th
 audience) and bound to that pod. A TokenReview says whether it is genuine and of which pod; the pod says on which node.
 So no secret of ours is ever on a node, and one node's monitor cannot be another's (docs/decisions/0019).
 
-Whoever finds the door can send tokens that look like one. What cannot be one is not reviewed at all, reviews are
+Any caller of the door can send tokens that look like one. What cannot be one is not reviewed at all, reviews are
 limited in number, and what was refused is remembered for a moment, apart from what was admitted, so that a flood makes
 us forget no monitor.
 """
@@ -70,7 +70,7 @@ class MonitorTokens:
         return node
 
     def _is_likely(self, token: str) -> bool:
-        """Does it say of itself, whoever signed it, that it is such a token?"""
+        """Does it claim, whatever its signature, to be such a token?"""
         parts = token.split(".")
         if len(parts) != 3 or len(token) > TOKEN_CHARACTERS_MAX:
             return False

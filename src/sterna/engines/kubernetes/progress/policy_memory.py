@@ -21,7 +21,7 @@ def memory_data(memory: PolicyMemory) -> dict[str, str]:
 
 
 def memory_of(data: Mapping[str, str] | None) -> PolicyMemory:
-    """`InvalidRequest`: somebody wrote something else there."""
+    """`InvalidRequest`: no operator wrote this."""
     if not data:
         return PolicyMemory()
     try:

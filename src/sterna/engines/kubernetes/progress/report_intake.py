@@ -1,8 +1,8 @@
 """Reports of monitors taken in: whose they are is found in the caches, what they say goes to `training_facts.py`.
 
 Nothing is written for a report. A job is looked at, and a cycle asked for, only when its category changes or when it
-has come a good deal further. What is about nobody who is here, or was said before, is passed over. What cannot be taken
-is told to its own job, by an event now and then, and costs the others of the batch nothing.
+has come a good deal further. What is about no pod or job that is here, or was said before, is passed over. What cannot
+be taken is told to its own job, by an event now and then, and costs the others of the batch nothing.
 """
 
 import logging
@@ -109,7 +109,7 @@ class Reporting:
     # -- whose it is --------------------------------------------------------------------------------------------------
 
     def _subject(self, report: Report, node: str) -> tuple[KnownJob, Speaker] | None:
-        """None: nobody who is here, or not any more."""
+        """None: its pod or job is not here, or not any more."""
         namespace, _, name = report.pod.partition("/")
         if not name:
             return None  # whose token it was sent with says the namespace; a monitor writes it down

@@ -21,7 +21,7 @@ def knowledge_data(knowledge: Knowledge) -> dict[str, str]:
 
 
 def knowledge_of(data: Mapping[str, str] | None) -> Knowledge:
-    """`InvalidRequest`: somebody wrote something else there."""
+    """`InvalidRequest`: no operator wrote this."""
     if not data:
         return Knowledge()
     try:
@@ -31,7 +31,7 @@ def knowledge_of(data: Mapping[str, str] | None) -> Knowledge:
 
 
 def is_worth_keeping(model: ThroughputModel, kept: ThroughputModel | None) -> bool:
-    """Is there so much more than what is kept? Then as many writes as digits, however often somebody reports."""
+    """Is there so much more than what is kept? Writes grow with the logarithm of what was seen, not with reports."""
     if kept is None or model.finished != kept.finished:
         return True
     known = {seen.workers: seen.epochs for seen in kept.seen}

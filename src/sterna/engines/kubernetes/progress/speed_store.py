@@ -30,7 +30,7 @@ class Keeper:
         self._writing = False
 
     def begin_term(self) -> None:
-        """Whoever led before may have learned something."""
+        """Go on from what earlier leaders learned."""
         found = self._cache.own.get(KNOWLEDGE, self._config.namespace)
         try:
             self._lessons.begin(knowledge_of(None if found is None else found.data))

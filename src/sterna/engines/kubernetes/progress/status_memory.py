@@ -33,7 +33,7 @@ def remembered(standing: Standing, spec: JobSpec, workload: Workload | None) -> 
 
 
 def counts_in(standing: Standing) -> Counts:
-    """As monitors told, or as the last word of a leader said, whichever is further."""
+    """As monitors told, or as the termination message of the job's leader says, whichever is further."""
     progress, reported = standing.progress or Progress(), standing.reported
     if reported is not None and reported.units_done > progress.units_done:
         return Counts(reported.units_done, reported.units_total, progress.epoch)

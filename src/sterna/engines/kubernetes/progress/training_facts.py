@@ -1,4 +1,4 @@
-"""What is known of how jobs train: told by monitors, by last words, and learned from jobs like them.
+"""What is known of how jobs train: told by monitors, by termination messages, and learned from jobs like them.
 
 Kept in memory and shown to the next decision. What must survive is little: the category and a summary of each job in
 its own status, written when the category changes and at coarse steps (a tenth of the work, or twice as much as before),
@@ -76,7 +76,7 @@ class Lessons:
     # -- what monitors tell -------------------------------------------------------------------------------------------
 
     def told_of(self, view: JobView) -> Told:
-        """From where its status left off, where nobody told anything yet."""
+        """From where its status left off, where nothing was told yet."""
         known = self.told.get(view.uid)
         if known is None:
             judge = usable_judge(view.workload, self._judging)
@@ -133,7 +133,7 @@ class Lessons:
         )
 
     def _curve(self, view: JobView, spec: JobSpec, told: Told | None) -> SpeedupCurve:
-        if not spec.category:  # it shares with nobody, and knows what it saw itself
+        if not spec.category:  # it shares with no other job, and knows what it saw itself
             model = told.model if told is not None and told.model.seen else own_model(view.standing)
             return model.curve(spec.workers_max)
         spec = self.learned_as(spec)
@@ -164,7 +164,7 @@ class Lessons:
         return told.unit_s is not None and _is_step(standing.reported, told)
 
     def written(self, spec: JobSpec | None, before: Standing, after: Standing) -> None:
-        """A job's status was written: its last word, or its end, may teach something."""
+        """A job's status was written: its leader's termination message, or its end, may teach something."""
         progress = after.progress
         if spec is None or progress is None:
             return

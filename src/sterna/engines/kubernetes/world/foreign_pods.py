@@ -1,7 +1,7 @@
-"""Pods that name a job which is not theirs: told of, on the pod itself, and otherwise treated like anybody's pod.
+"""Pods that name a job which is not theirs: told of, on the pod itself, and otherwise treated like any other pod.
 
-The owner of the pod reads the event; the owner of the job that it names is not bothered, or anybody could fill the
-events of anybody's job. Each pod is told of once, and each namespace only so often.
+The owner of the pod reads the event; the owner of the job that it names is not told, or any user could fill the
+events of any job. Each pod is told of once, and each namespace only so often.
 """
 
 from sterna.engines.kubernetes.apiserver.objects import Pod
@@ -28,7 +28,7 @@ class Strangers:
         cache.pods.listen(self._pod_changed)
 
     def begin_term(self) -> None:
-        """Whatever came before may have been told of by nobody."""
+        """Pods that came before may not have been told of yet."""
         self._begun = True
         self._told.clear()
         for pod in self._cache.pods:

@@ -1,7 +1,7 @@
 """Jobs as the caches have them: each object read once, with its pods and whatever else is its own, as a view on demand.
 
-Whoever wants to know that something happened to a job listens. A job is its uid: one that is deleted and made again
-under the same name is another one.
+Listeners (`on_change`, `on_happening`) hear that something happened to a job. A job is its uid: one that is deleted and
+made again under the same name is another one.
 """
 
 import logging
@@ -26,7 +26,7 @@ from sterna.model.workload import Workload
 
 log = logging.getLogger(__name__)
 
-_VANISHED_MAX = 256  # last words of one job that nobody has read yet
+_VANISHED_MAX = 256  # pods of one job that are gone and whose termination messages are not yet taken into account
 
 
 class ParsedJob(Protocol):
@@ -47,12 +47,12 @@ class KnownJob:
     def __init__(self, resource: Resource, found: JobObject) -> None:
         self.resource = resource
         self.object = found
-        self.is_read = False  # the rest follows from the object once somebody wants to know
+        self.is_read = False  # the rest follows from the object once it is asked for
         self.workload: Workload | None = None  # the last reading that made sense. None: there is none
         self.problem = ""
         self.managed_by: str | None = None
         self.main_container = ""
-        self.vanished: dict[str, Pod] = {}  # by uid: gone, and their last words not yet taken into account
+        self.vanished: dict[str, Pod] = {}  # by uid: gone, and their termination messages not yet taken into account
 
     @property
     def uid(self) -> str:
@@ -69,7 +69,7 @@ class KnownJob:
 
     @property
     def order(self) -> tuple[float, float, str]:
-        """By age; of those made in the same second, which is all that Kubernetes tells, who is known longer."""
+        """By age; of those made in the same second, which is all that Kubernetes tells, the one known longer."""
         taken_in_s = status_of(self.object).recorded.enqueued_s
         return (created_s(self.object), inf if taken_in_s is None else taken_in_s, self.uid)
 
@@ -256,7 +256,7 @@ class KnownJobs:
             job.problem = str(error)
         except Exception:  # the boundary of one object: the others must go on
             log.exception("a job could not be read", extra={"job": job.id})
-            job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until somebody can read it
+            job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until it can be read
 
 
 def _config_key(found: ConfigMapObject) -> JobKey | None:
@@ -294,6 +294,6 @@ def _document_of(job: KnownJob) -> dict[str, Any]:
 
 
 def status_of(found: JobObject) -> JobStatus:
-    """Which may be missing, null, or whatever somebody wrote there."""
+    """Which may be missing, null, or anything that was written there."""
     body = msgspec.json.decode(found.status) if bytes(found.status) else None
     return status_read(body if isinstance(body, dict) else {})

@@ -12,8 +12,8 @@ FactsOf = Callable[[JobView, JobSpec], TrainingFacts]
 
 
 def value_of(view: JobView, facts_of: FactsOf = lambda *_: TrainingFacts()) -> Job | None:
-    """None: it has no spec, has not been taken in yet, has ended or is not ours; whatever pods it still has are in the
-    way like anybody's. `facts_of` tells how such a job trains.
+    """None: it has no spec, has not been taken in yet, has ended or is not ours; whatever pods it still has take
+    room like any other pods. `facts_of` tells how such a job trains.
     """
     spec, standing = view.spec, view.standing
     if spec is None or standing.enqueued_s is None or standing.finished or view.deleting or is_others(view):
@@ -23,7 +23,7 @@ def value_of(view: JobView, facts_of: FactsOf = lambda *_: TrainingFacts()) -> J
 
 def leaving(view: JobView) -> tuple[Worker, ...]:
     """Pods that take room beside what the job is to hold. One whose own seat waits for it to be gone takes no more than
-    that seat; one on a node that does not answer takes nothing that anybody could have.
+    that seat; one on a node that does not answer takes nothing that another pod could have.
     """
     if view.workload is None:
         return ()

@@ -1,4 +1,4 @@
-"""The nodes of the cluster as they stand, and who is in the way there: kept up to date piece by piece.
+"""The nodes of the cluster as they stand, with the guests on them: kept up to date piece by piece.
 
 Guests are pods that no job of ours answers for: other people's, and what is left of jobs that have ended. Only nodes
 that something happened to are worked out again, so that one event costs the same in a cluster of five hundred nodes.

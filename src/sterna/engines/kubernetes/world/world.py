@@ -46,7 +46,7 @@ class World:
         self.roster.on_happening = on_happening
 
     def set_aside(self, uid: str, until_s: float) -> None:
-        """Decide as if this job were somebody else's: the cluster takes no decision about it."""
+        """Leave this job out of decisions, as if it were not ours: the cluster refuses what is decided about it."""
         self._aside[uid] = until_s
         self._changed.add(uid)
 
@@ -168,7 +168,7 @@ class World:
         self.on_change(uid)
 
     def _node_changed(self, name: str) -> None:
-        """Jobs that are there, or are to be there, have something to think about."""
+        """Jobs that are there, or are to be there, are looked at again."""
         for pod in self._cache.pods.by("node", name):
             if (job := self.jobs.owner_of(pod)) is not None:
                 self._job_changed(job.uid)

@@ -40,7 +40,7 @@ class OpenLog:
 
     def __init__(self, reader: "LogReader", *, follow: bool) -> None:
         self._reader = reader
-        self._left = None if follow else reader.pending_bytes  # a busy writer must not keep whoever reads for ever
+        self._left = None if follow else reader.pending_bytes  # a busy writer must not keep the reader without end
         self.dry = False
 
     async def read(self) -> bytes:

@@ -115,7 +115,7 @@ def event_record(event: EventRow) -> Record:
 
 
 def limits_text(limits: Limits | None) -> str:
-    """What is enforced on workers, and what is only counted. Empty: nobody knows yet."""
+    """What is enforced on workers, and what is only counted. Empty: not known yet."""
     if limits is None:
         return ""
     said = {True: "enforced", False: "NOT enforced"}

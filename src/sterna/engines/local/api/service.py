@@ -233,7 +233,7 @@ class LocalScheduler:
         return await self._cordon(node, cordoned=False)
 
     async def set_ready(self, node: str, *, ready: bool) -> Record:
-        """A node is lost with all that is on it, or is back. Nobody asks for this over the API."""
+        """A node is lost with all that is on it, or is back. No request of the API leads here."""
         row = self._life.roster.row(node)
         if row.ready != ready:
             self._life.roster.set(self._book.store, replace(row, ready=ready))

@@ -39,7 +39,7 @@ _RETRY_S = 1.0
 
 
 class Warden(Protocol):
-    """What is needed of whoever holds the processes."""
+    """What is needed of the warden, which holds the processes."""
 
     async def start(self, launch: Launch) -> ProcessState: ...
 
@@ -101,7 +101,7 @@ class Hands:
         self._on_effect(f"after {type(effect).__name__}")
 
     async def release(self, job: LocalJob) -> None:
-        """The job is gone: nobody needs its ports."""
+        """The job is gone: its ports are not needed any more."""
         owners = [f"{job.row.uid}.{number}" for number in range(job.row.incarnation_last + 1)]
         await self._warden.release_ports(job.row.uid, *owners)
 
@@ -114,7 +114,7 @@ class Hands:
             case RaiseFence(incarnation):
                 try:
                     await asyncio.to_thread(_raise_fence, self._home.checkpoints(job.row.uid), incarnation)
-                except EngineUnavailable:  # a disk that is full or read-only: those who could save are what counts
+                except EngineUnavailable:  # full or read-only disk: no harm unless an older incarnation could save
                     if any(process.row.incarnation < incarnation for process in job.live):
                         raise
                 job.fence = incarnation
@@ -217,7 +217,7 @@ class Hands:
     # -- what stands beside the processes -----------------------------------------------------------------------------
 
     def write_contract_files(self, job: LocalJob, *, members: list[Member] | None = None) -> None:
-        """Lists of those who are there, kept to those that run; written again when that changes."""
+        """Lists of members, kept to those that run; written again when that changes."""
         rows = [process.row for process in job.live if process.row.wanted]
         if job.workload.kind != "MPIJob" or not rows:
             return
@@ -235,7 +235,7 @@ class Hands:
                 job.files[name] = text
 
     async def _members(self, job: LocalJob, row: WorkerRow) -> list[Member]:
-        """Everybody of this worker's incarnation, with addresses that the warden holds for them."""
+        """All members of this worker's incarnation, with addresses that the warden holds for them."""
         workers = sorted(
             {
                 process.row.ordinal
@@ -269,7 +269,7 @@ async def _nothing_more(job: LocalJob, row: WorkerRow) -> Mapping[str, str]:
 
 
 def _without_ports(job: LocalJob) -> list[str]:
-    """Those of the job's owners of ports that nobody is left of: older incarnations, and all when it has ended."""
+    """The job's owners of ports that no live process belongs to: other incarnations, and all when it has ended."""
     left = {process.row.incarnation for process in job.live}
     over = {process.row.incarnation for process in job.processes.values()} - left
     if not job.row.finished:
@@ -279,7 +279,7 @@ def _without_ports(job: LocalJob) -> list[str]:
 
 
 def _raise_fence(directory: Path, incarnation: int) -> None:
-    from sterna.training.checkpoint import CheckpointProblem, raise_fence  # only those who start anything need it
+    from sterna.training.checkpoint import CheckpointProblem, raise_fence  # needed only where something is started
 
     directory.mkdir(parents=True, exist_ok=True)
     try:

@@ -1,7 +1,7 @@
 """What runs all the time: cycles of the core when something asks for one, jobs carried on when something happens.
 
 Nothing here waits for anything slow while others could go on: cycles are paced, every job is carried on by a task of
-its own, and whoever only has news (the warden, a worker's datagram, a timer) leaves a note and wakes somebody.
+its own, and a source of news (the warden, a worker's datagram, a timer) only leaves a note and wakes a task.
 """
 
 import asyncio

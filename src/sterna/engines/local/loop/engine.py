@@ -1,8 +1,8 @@
 """The local engine as the loop sees it: reports how things stand, and takes decisions as what is intended from now on.
 
-`apply` changes rows and commits; processes follow (`job_runner.py`). A shrink of a gang that nobody survives is joined
-with the growth that the same decision has for it: where there is room for both, the new gang is started beside the old
-one, and the job is shown as holding the new places while the old ones are leaving.
+`apply` changes rows and commits; processes follow (`job_runner.py`). A shrink that no member of a gang survives is
+joined with the growth that the same decision has for it: where there is room for both, the new gang is started beside
+the old one, and the job is shown as holding the new places while the old ones are leaving.
 """
 
 from collections.abc import Callable, Sequence

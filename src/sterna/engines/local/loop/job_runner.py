@@ -60,8 +60,8 @@ class Runner:
     def settle(self, job: LocalJob) -> None:
         """All moves that follow from what is known, on rows in memory.
 
-        A gang makes its first step once all of its ranks have attached, and each has said so before: whoever is read as
-        not attached now proves that none of them has trained anything yet.
+        A gang makes its first step once all of its ranks have attached, and each has said so before: a rank that is
+        read as not attached now proves that none of them has trained anything yet.
         """
         for process in job.live:
             if process.status is None:

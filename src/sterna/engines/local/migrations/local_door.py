@@ -51,10 +51,10 @@ class LocalHousehold:
         return self._life.engine.snapshot()
 
     def limits(self) -> Mapping[NodeId, Resources] | None:
-        return None  # nobody runs here but workers of jobs
+        return None  # only workers of jobs run here
 
     async def ask(self, pod: FoundPod, to: NodeId) -> bool:
-        """Committed before it is answered: whoever asks again after a crash finds it."""
+        """Committed before it is answered: a repeat after a crash finds it."""
         job = self._book.jobs[pod.job_id]
         if self._asked(job, pod.worker.ordinal):
             return False

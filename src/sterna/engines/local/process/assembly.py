@@ -53,7 +53,7 @@ class LocalConfig:
     rebalance: Sequence[str] | None = None  # rebalancers by name. None: what was last set, or none
     rebalance_settings: Mapping[str, str] = field(default_factory=dict)  # theirs, and `judge.*` of judging
     starving_after_s: float | None = None
-    idle_cpu_share: float | None = None  # of nodes with GPUs, for jobs without. None: as the core thinks right
+    idle_cpu_share: float | None = None  # of nodes with GPUs, for jobs without. None: the core's default
     monitor_secret: str | None = None  # what tokens of jobs are made from. None: no monitor runs
     shapes: Shapes | None = None  # how decisions are written for replay. None: they are not
     version: str = __version__

@@ -2,8 +2,8 @@
 
 Moments are seconds since 1970 (UTC) as the wall clock had them when the timeline was first drawn; from there on only
 the monotonic clock counts. Both are kept in the store, and the monotonic clock is the machine's, so a restarted engine
-goes on with the same timeline: no deadline, back-off or grace period is shortened or stretched by somebody who sets the
-clock. A machine that was booted anew begins a new timeline, never before the latest moment of the old one.
+goes on with the same timeline: no deadline, back-off or grace period is shortened or stretched when the wall clock
+is set. A machine that was booted anew begins a new timeline, never before the latest moment of the old one.
 """
 
 import time

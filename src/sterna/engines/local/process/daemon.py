@@ -1,6 +1,6 @@
 """A local engine from its start to its end: the parts wired together, what is found of an earlier one, what is left.
 
-Requests of users are `service.py`; here is what happens without anybody asking.
+Requests of users are `service.py`; here is what happens without a request.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class Life:
         return self._ready.is_set()
 
     async def close(self, *, stop_jobs: bool) -> None:
-        """End `run`. With `stop_jobs` everybody commits and stops first, and waits in the store for the next start."""
+        """End `run`. With `stop_jobs` all jobs commit and stop first, and wait in the store for the next start."""
         if self._running is None:
             self.book.store.close()
             self.home.release()
@@ -241,7 +241,7 @@ class Life:
                 waiter.set_result(None)
 
     def _measure(self) -> None:
-        """What workers use, and who of them is to be watched; whoever is gone is forgotten."""
+        """What workers use, and which of them are to be watched; those that are gone are forgotten."""
         pids = {
             process.row.uid: process.row.pid
             for job in self.book.busy.values()
@@ -272,7 +272,7 @@ class Life:
             self.loop.ended(state)
 
     def _on_lost(self) -> None:
-        """The warden is gone: whoever it held is gone, too, which its successor tells."""
+        """The warden is gone, and with it the processes it held, which its successor tells."""
         self._send(self._look_again())
 
     async def _look_again(self) -> None:
@@ -298,7 +298,7 @@ class Life:
                 await self._remove(state)
 
     async def _remove(self, state: ProcessState) -> None:
-        """A process that nobody knows: of a job that was deleted, or of a store that is older than the warden."""
+        """A process that the store does not know: of a job that was deleted, or of a store older than the warden."""
         if self._warden is None:
             return
         with contextlib.suppress(EngineUnavailable, NotFound):
@@ -313,7 +313,7 @@ class Life:
             self._send(self._hands.release(job))
 
     def _send(self, errand: Coroutine[Any, Any, None]) -> None:
-        """Something to be done that nobody waits for, and that may fail without harm."""
+        """Something to be done that is not waited for, and that may fail without harm."""
 
         async def run() -> None:
             with contextlib.suppress(EngineUnavailable):

@@ -65,7 +65,7 @@ class GuardedDirectory:
             self.failed(error)
 
     def failed(self, error: OSError) -> None:
-        """Something here could not be written: there is trouble, and a slice of the reserve is for everybody."""
+        """A write failed here: there is trouble, and a slice of the reserve is freed for all writers."""
         if self.trouble is None:
             self.trouble = described(self.path, error)
         try:
@@ -115,7 +115,7 @@ class GuardedDirectory:
 
 
 class Storage:
-    """All of them, and who is told what."""
+    """All watched directories, and what is told of them."""
 
     def __init__(self, book: Book, home: Home, *, tell: Callable[[], None]) -> None:
         self._book = book

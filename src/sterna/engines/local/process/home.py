@@ -1,4 +1,4 @@
-"""The directory that holds all state of one local engine: who may read it, and who owns it now.
+"""The directory that holds all state of one local engine: which user may read it, and which engine owns it now.
 
 sterna.db      jobs, workers, nodes, events (`database.py`)
 journal/       decisions, for replay

@@ -59,7 +59,7 @@ async def require_patterns(workloads: Iterable[Workload]) -> None:
 
 
 class Watching:
-    """`secret` None: no monitor is to run, and nobody is watched."""
+    """`secret` None: no monitor is to run, and no job is watched."""
 
     def __init__(self, book: Book, home: Home, *, secret: str | None, deliver: Deliver) -> None:
         self._book = book
@@ -95,7 +95,7 @@ class Watching:
             self.look()
 
     def look(self) -> None:
-        """Watch whoever is there now, and nobody else."""
+        """Watch what is there now, and nothing else."""
         if self._monitor is None:
             return
         wanted = {watched.pod: watched for job in self._book.busy.values() for watched in self._of(job)}
@@ -128,7 +128,7 @@ class Watching:
                 yield Watched(pod, job_uid=job.row.uid, log=log_path, pattern=wishes[LOG_PATTERN])
 
     async def _is_there(self) -> bool:
-        """The monitor, begun if it must be. Where it cannot listen, jobs train all the same and nobody judges them."""
+        """The monitor, begun if it must be. Where it cannot listen, jobs train all the same and are not judged."""
         async with self._starting:
             if self._monitor is not None or self._secret is None:
                 return self._monitor is not None

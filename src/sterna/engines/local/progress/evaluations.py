@@ -103,7 +103,7 @@ def _tell(book: Book, job: LocalJob, seen: Evaluation, before: Growth, now: Grow
 
 
 def _cpu_milli(book: Book, job: LocalJob) -> float | None:
-    """What its workers use together. None: nobody has measured all of them."""
+    """What its workers use together. None: not all of them have been measured."""
     used = [book.used.get(process.row.uid) for process in job.live if process.row.incarnation == job.row.incarnation]
     if not used or any(one is None for one in used):
         return None

@@ -50,7 +50,7 @@ def begin(
         book.set_change(replace(open_change, before=first, after=to, kind=kind, warm=warm, estimated_cost_s=estimate))
         return
     if not before:
-        return  # a start disrupts nobody
+        return  # a start disrupts nothing
     asked = next((change for change in book.changes.values() if _was_asked(change, job, to)), None)
     if asked is not None:
         book.set_change(replace(asked, before=before, after=to, warm=warm, estimated_cost_s=estimate))
@@ -180,7 +180,7 @@ def _went_on(change: ChangeRow, gang: Gang) -> bool:
 
 
 def _trains_again(gang: Gang, job: LocalJob) -> bool:
-    """Has the new gang made its first step, or does everybody run where nobody tells of steps?"""
+    """Has the new gang made its first step? Where no member ever told of steps: do all members run?"""
     current = gang.of(job.row.incarnation)
     if not current:
         return False
@@ -192,13 +192,13 @@ def _trains_again(gang: Gang, job: LocalJob) -> bool:
 
 
 def _all_in_place(gang: Gang) -> bool:
-    """Everybody who should be there runs, and nobody is left who should not."""
+    """Every member that should be there runs or is done, and none is left that should not be."""
     held = {process.row.place for process in gang.wanted if process.runs} | {p.row.place for p in gang.done}
     return set(gang.job.assigned) <= held and len(gang.live) == len(gang.wanted)
 
 
 def _with_costs(change: ChangeRow, job: LocalJob) -> ChangeRow:
-    """What it cost, from the last words of the old gang and the first of the new one."""
+    """What it cost, from the last statuses of the old gang and the first of the new one."""
     new = _spokesman(job, lambda row: row.incarnation == job.row.incarnation and row.notice_s is None)
     old = _spokesman(
         job, lambda row: row.incarnation == change.from_incarnation and row.incarnation < job.row.incarnation
@@ -227,7 +227,7 @@ def _with_costs(change: ChangeRow, job: LocalJob) -> ChangeRow:
 
 
 def _with_costs_of_standing_still(change: ChangeRow, new: LocalProcess | None) -> ChangeRow:
-    """Nobody was replaced by a new incarnation: members came and went while the others trained on or stood still."""
+    """No member was replaced by a new incarnation: members came and went while the others trained on or stood still."""
     status = new.status if new is not None else None
     if change.last_step_mono_s is None or status is None or status.first_step_mono_s is None:
         return replace(change, downtime_s=0.0, steps_lost=0)

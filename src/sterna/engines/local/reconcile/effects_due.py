@@ -1,6 +1,6 @@
 """What the world lacks of what is intended: a pure comparison of rows with what was last seen outside.
 
-Every effect may be carried out twice: after a crash nobody knows whether the first time counted.
+Every effect may be carried out twice: after a crash it is not known whether the first time counted.
 """
 
 from typing import NamedTuple
@@ -81,7 +81,7 @@ def due(gang: Gang, *, fence: int, hooks_begun: frozenset[tuple[str, str]]) -> l
 
 
 def _must_meet_again(gang: Gang, process: Process) -> bool:
-    """Somebody left while all stood still, and this one still stands in the world that he was part of."""
+    """A member left while all stood still, and this one still stands in the world with that member."""
     held_s, row, status = gang.job.held_s, process.row, process.status
     if held_s is None or not row.wanted or not process.runs or status is None or not process.stands:
         return False

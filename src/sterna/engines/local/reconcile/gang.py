@@ -97,7 +97,7 @@ class Gang:
 
     @property
     def restarts(self) -> bool:
-        """Does nobody survive a change?"""
+        """Does no member survive a change?"""
         return self.workload.contract is Contract.RESTART
 
     def of(self, incarnation: int) -> tuple[Process, ...]:
@@ -111,7 +111,7 @@ class Gang:
         return self.workload.template(role).program.grace_s
 
     def members(self) -> tuple[Worker, ...]:
-        """Who makes up the incarnation that trains, whatever has been decided about the next one."""
+        """The members of the incarnation that trains, whatever has been decided about the next one."""
         if self.job.assigned and not self.restarts:
             return self.job.assigned
         trained = self.job.incarnation
@@ -126,7 +126,7 @@ def carries_the_job(workload: Workload, row: WorkerRow) -> bool:
 
 
 def may_be_launched(gang: Gang, process: Process) -> bool:
-    """Its turn has come: it is to wait beside others, or nobody is left that it would run beside."""
+    """Its turn has come: it is to wait beside others, or no other process of its seat is left."""
     row = process.row
     if row.state is not WorkerState.PLANNED or process.known:
         return False

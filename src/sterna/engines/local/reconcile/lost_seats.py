@@ -1,6 +1,6 @@
 """Places that jobs cannot stay in: a node that is lost with all that was on it, or is not offered any more.
 
-Who trains on without them is every engine's rule (`lifecycle/lost_seats.py`).
+Which workers train on without them is every engine's rule (`lifecycle/lost_seats.py`).
 """
 
 from collections.abc import Container

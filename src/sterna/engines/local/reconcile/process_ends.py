@@ -1,6 +1,6 @@
 """What the end of a process means: for itself, and for its job. Pure functions.
 
-The rules are every engine's (`lifecycle/outcome.py`); here is which processes ended, and who comes back with them: a
+The rules are every engine's (`lifecycle/outcome.py`); here is which processes ended, and which come back with them: a
 process comes back alone where the others can train on without it, and with its whole gang where they cannot. One that
 was lost with its node or its warden is no failure.
 """
@@ -48,7 +48,7 @@ def exit_kind(row: WorkerRow, *, code: int | None, stopped: bool, status: Status
 
 
 def verdict(gang: Gang) -> Finish | Restart | Abandon | None:
-    """What the ends that nobody has answered yet mean for the job. None: nothing."""
+    """What the ends that are not answered yet mean for the job. None: nothing."""
     job = gang.job
     completed = {(process.row.role, process.row.ordinal) for process in gang.done}
     over = success(gang.workload, gang.members(), completed) or too_late(gang.workload, job.active_since_s, gang.now_s)

@@ -7,14 +7,14 @@ facts is relied on. A process's life has an order of its own, and a fact about a
 
     unheard of < starting < running < stopping < lost < failed < exited < forgotten
 
-`Known` is the furthest part that anybody told of. What comes out is the same in whatever order facts come in.
+`Known` is the furthest part that any fact told of. What comes out is the same in whatever order facts come in.
 """
 
 from dataclasses import dataclass
 
 from sterna.engines.local.launch.warden.values import ProcessPhase, ProcessState
 
-# How it ended is told by its warden. Lost is what others say who were not there, so an end in detail is worth more.
+# How it ended is told by its warden. Lost is told by others that did not see the end, so an end in detail counts more.
 _ORDER = (
     ProcessPhase.STARTING,
     ProcessPhase.RUNNING,

@@ -112,8 +112,8 @@ def _plan(book: Book, job: LocalJob, move: Plan, letters: Letters) -> None:
 def _ranks(job: LocalJob, move: Plan) -> dict[Worker, tuple[int, int]]:
     """Rank and world size of each newcomer.
 
-    A gang that starts as a whole is numbered without gaps. Who joins one takes a number that nobody there has. Who
-    trains by himself (parameter server, discovery) has his ordinal's, however often he is replaced.
+    A gang that starts as a whole is numbered without gaps. A worker that joins one takes a number that no member
+    has. One that trains by itself (parameter server, discovery) has its ordinal's, however often it is replaced.
     """
     workload = job.workload
     members = [Member(worker.role, worker.ordinal, "", 0) for worker in move.places]

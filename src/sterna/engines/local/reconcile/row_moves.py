@@ -18,7 +18,7 @@ from sterna.model.phases import Phase
 from sterna.model.workload import Contract
 from sterna.protocol import WorkerPhase
 
-_TERM_SHARE = 0.8  # of the grace period that a checkpoint may take, before SIGTERM says it more plainly
+_TERM_SHARE = 0.8  # of the grace period that a checkpoint may take, before SIGTERM is sent
 
 
 class Plan(NamedTuple):
@@ -124,7 +124,7 @@ def _news(gang: Gang) -> list[Move]:
 
 
 def _wind_down(gang: Gang) -> list[Move]:
-    """The job is over: whoever still runs is told to go; after a success they get a moment to end by themselves."""
+    """The job is over: processes that run are told to go; after a success they get a moment to end by themselves."""
     job = gang.job
     patient = job.phase is Phase.SUCCEEDED and not job.deleting and job.finished_s is not None
     over = gang.now_s >= job.finished_s + WIND_DOWN_S if patient and job.finished_s is not None else True
@@ -137,7 +137,7 @@ def _wind_down(gang: Gang) -> list[Move]:
 
 
 def _renewal(gang: Gang) -> list[Move]:
-    """A gang that nobody of survives a change: the next one as a whole, warm beside the old one or cold after it."""
+    """A gang of which none survives a change: the next one as a whole, warm beside the old one or cold after it."""
     job, slots = gang.job, set(gang.slots)
     current = gang.of(job.incarnation)
     following = tuple(process for process in gang.wanted if process.row.incarnation > job.incarnation)
@@ -197,7 +197,7 @@ def _regrouping(gang: Gang) -> list[Move]:
     """Agents that meet again whenever one comes or goes: their processes save and stand still meanwhile.
 
     Those that leave do so once all stand; the agents that stay start their processes anew, which wait before their
-    first step until everybody is there. Programs that never attached come and go as they are.
+    first step until all are there. Programs that never attached come and go as they are.
     """
     job, wanted = gang.job, gang.wanted
     leavers = [process for process in wanted if process.row.place not in gang.slots]

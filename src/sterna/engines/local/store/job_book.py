@@ -358,7 +358,7 @@ class Book:
 
 
 def own_category(job: LocalJob) -> str:
-    """Under which a job that shares with nobody learns about itself."""
+    """The category under which a job that shares with no other job learns about itself."""
     return f"job/{job.row.uid}"
 
 

@@ -33,7 +33,7 @@ class ExitKind(StrEnum):
     STOPPED = "stopped"  # it was told to
     FAILED = "failed"
     COULD_NOT_START = "could not start"  # no such command, no such directory: trying again would not help
-    LOST = "lost"  # with its node or its warden: nobody's failure
+    LOST = "lost"  # with its node or its warden: no failure
     NEVER_STARTED = "never started"
 
 
@@ -47,7 +47,7 @@ class Exit(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """What is worth keeping of a worker's last word, for when its mailbox is gone or silent."""
+    """What is worth keeping of a worker's last status, for when its mailbox is gone or silent."""
 
     phase: str
     step: int
@@ -143,7 +143,7 @@ class JobRow:
     reason: str = ""
     message: str = ""
     generation: int = 1  # of the spec: raised by every edit
-    bounds: tuple[int, int] | None = None  # min and max as somebody scaled them. None: as the manifest has them
+    bounds: tuple[int, int] | None = None  # min and max as a user scaled them. None: as the manifest has them
     suspended: bool = False  # by its owner
     deleting: bool = False
     assigned: tuple[Worker, ...] = ()  # what the scheduler last decided
@@ -209,18 +209,18 @@ class ChangeRow:
     job_id: JobId
     kind: ChangeKind
     stage: Stage = Stage.PENDING
-    why: str = ""  # a word
-    message: str = ""  # a sentence
+    why: str = ""  # in one word
+    message: str = ""  # in a sentence
     worker: int | None = None  # ordinal, where one worker was asked to move
     before: tuple[Worker, ...] = ()
     after: tuple[Worker, ...] = ()
-    to: NodeId | None = None  # where somebody asked it to go. None: nobody named a node
-    asked: bool = False  # by somebody, rather than decided
+    to: NodeId | None = None  # where it was asked to go. None: no node was named
+    asked: bool = False  # by a request, rather than decided
     requested_s: float = 0.0
     finished_s: float | None = None
     warm: bool = False
     by: str = ""  # the rebalancer whose proposal it was. Empty: none's
-    benefit_s: float | None = None  # what the rebalancer expected of it. None: nobody expected a number
+    benefit_s: float | None = None  # what the rebalancer expected of it. None: it expected no number
     estimated_cost_s: float | None = None
     save_s: float | None = None
     load_s: float | None = None

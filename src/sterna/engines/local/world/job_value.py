@@ -16,7 +16,7 @@ from sterna.model.workload import Workload
 
 
 def spec_of(workload: Workload, row: JobRow) -> JobSpec:
-    """What the core is told to size and place: the manifest's words, within the bounds somebody set since."""
+    """What the core is told to size and place: what the manifest says, within the bounds a user set since."""
     if row.bounds is None:
         return workload.job_spec(submitted_s=row.submitted_s)
     low, high = row.bounds
@@ -26,12 +26,12 @@ def spec_of(workload: Workload, row: JobRow) -> JobSpec:
 
 
 def learning_spec(job: LocalJob) -> JobSpec:
-    """Under which category its speed is kept: its own, where it shares with nobody."""
+    """With the category that its speed is kept under: its own, where it shares with no other job."""
     return sharing_spec(job) if job.spec.category else replace(job.spec, category=own_category(job))
 
 
 def sharing_spec(job: LocalJob) -> JobSpec:
-    """Under which category it shares what is learned, with jobs of its namespace. None: it shares with nobody."""
+    """With the category that it shares with jobs of its namespace. Empty: it shares with no other job."""
     return learns_within(job.spec)
 
 

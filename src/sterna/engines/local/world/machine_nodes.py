@@ -1,8 +1,8 @@
 """The nodes of one machine: the machine itself, or virtual ones that share it and exist to try things out.
 
 What a node offers is counted by the scheduling core like that of any cluster. What of it is enforced on processes is
-another question, which `limits` answers for people. CPUs are: whoever says how many a virtual node has gets nodes whose
-workers have so many together and no more, so that two of them on one node are in each other's way.
+another question, which `limits` answers for people. CPUs are enforced: where a virtual node is given a number of
+them, its workers have so many together and no more, so that two of them on one node compete.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The nodes of this engine as they stand: what each offers, whether it may be used, and who is in the way there."""
+"""The nodes of this engine as they stand: what each offers, whether it may be used, and the guests on it."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -57,7 +57,7 @@ class Roster:
 
 
 def guests_of(jobs: Iterable[LocalJob]) -> dict[NodeId, tuple[Guest, ...]]:
-    """Processes of jobs that have ended and are not gone yet: nobody schedules them, but they take room."""
+    """Processes of jobs that have ended and are not gone yet: they are not scheduled, but they take room."""
     found: dict[NodeId, list[Guest]] = {}
     for job in jobs:
         for process in job.live:
@@ -69,7 +69,7 @@ def guests_of(jobs: Iterable[LocalJob]) -> dict[NodeId, tuple[Guest, ...]]:
 
 
 def room_taken(book: Book) -> dict[NodeId, Resources]:
-    """What is held on every node, by everybody, whoever is leaving included."""
+    """What is held on every node, by all workers, those that are leaving included."""
     used: dict[NodeId, Resources] = {}
     for job in book.busy.values():
         value = job.value

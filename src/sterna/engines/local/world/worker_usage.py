@@ -60,7 +60,7 @@ class Meter:
 
 
 def _owners(counted: Mapping[int, _Counted], roots: Mapping[int, str]) -> dict[int, str]:
-    """Whose each process is; those of nobody are left out."""
+    """The worker that each process belongs to; processes of no worker are left out."""
     found: dict[int, str] = {}
     for pid in counted:
         at, steps = pid, 0

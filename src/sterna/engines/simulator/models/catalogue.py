@@ -82,7 +82,7 @@ ENTRIES: tuple[ModelEntry, ...] = (
 
 _BY_NAME = {entry.name: entry for entry in ENTRIES}
 
-# What a trace is simulated with unless somebody says otherwise: the model its publisher used, as far as it needs no
+# What a trace is simulated with unless another model is named: the one its publisher used, as far as it needs no
 # files, else the nearest that does not.
 _BY_FORMAT = {
     "sterna": "amdahl",

@@ -19,7 +19,7 @@ from sterna.model.errors import InvalidRequest
 Placement = tuple[int, ...]  # workers on each node, in the order of the worker list
 
 TIMES = ("local_bsz", "step_time", "sync_time")
-NODES_MEASURED = 16  # beyond so many nodes nobody measured; more are read as this many
+NODES_MEASURED = 16  # beyond so many nodes nothing was measured; more are read as this many
 
 
 class StepTime(NamedTuple):
@@ -72,7 +72,7 @@ class Profile:
         self.replicas_max = max(row.replicas for row in self._all_rows())
         self._step_times: dict[tuple[Placement, int], StepTime] = {}
         self._statistics: dict[tuple[int, int], tuple[float, float]] = {}
-        self._surface: tuple[Any, list[Measured]] | None = None  # built when a placement nobody measured is asked for
+        self._surface: tuple[Any, list[Measured]] | None = None  # built when an unmeasured placement is asked for
 
     def step_time(self, placement: Placement, local_batch: int) -> StepTime:
         """Seconds per step with so many workers on each node and so large a batch on each worker."""

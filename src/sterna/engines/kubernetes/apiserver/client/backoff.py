@@ -1,4 +1,4 @@
-"""How long to wait before trying again: doubled each time, bounded, and never the same for two who failed together."""
+"""How long to wait before trying again: doubled each time, bounded, and different for callers that failed together."""
 
 import random
 

@@ -59,7 +59,7 @@ class Credentials:
                 return self._shown or self._keep(None)
 
     def renew(self) -> None:
-        """The server refused us: believe nothing that is kept."""
+        """The server refused us: drop everything that is kept, so that it is read anew."""
         with suppress(SternaError):  # files half way through being changed: the next refusal comes here again
             self._tls = context_of(self._configuration, self._configuration.certificate)
         self._shown = None

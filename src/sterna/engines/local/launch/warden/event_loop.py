@@ -1,6 +1,6 @@
 """The warden's event loop: descriptors, timers and signals, one thread, one call at a time.
 
-Not asyncio, which would double the size of a process that should be small enough to forget. A call that raises is
+Not asyncio, which would double the size of a process that should stay small. A call that raises is
 written to the log and the loop goes on: one broken launch must not take the others with it.
 """
 
