@@ -22,7 +22,7 @@ from sterna.model.learning import Knowledge, Seen, ThroughputModel
 from sterna.model.target import PolicyMemory
 
 EVENTS_MAX = 20_000  # older ones are forgotten
-CACHE_KIB = 1024  # of pages: what is asked all the time is in memory as it is (`book.py`)
+CACHE_KIB = 1024  # of pages: what is asked all the time is in memory as it is (`job_book.py`)
 _RETRY_S = 2.0
 _OUTSIDE_STATE = frozenset({"uid", "id", "submitted_s", "phase", "finished_s", "manifest", "cwd"})
 _STATE_FIELDS = tuple(field.name for field in fields(JobRow) if field.name not in _OUTSIDE_STATE)

@@ -3,7 +3,7 @@
     starting -> running -> (stopping ->) leader dead -> what it left behind killed -> recorded -> told
         \\-> failed, with a reason
 
-Where it is on that way is `state`. Recording the end on disk and telling clients is done by `processes.py`.
+Where it is on that way is `state`. Recording the end on disk and telling clients is done by `process_table.py`.
 """
 
 import signal
