@@ -13,9 +13,9 @@ from sterna.engines.kubernetes.loop import begun_moves
 from sterna.engines.kubernetes.loop.engine import KubernetesEngine
 from sterna.engines.kubernetes.loop.rules import Rules
 from sterna.engines.kubernetes.migrations.migration_objects import Migrations
+from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
-from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.loop import CycleResult, try_cycle
 from sterna.engines.pacing import Happening, Pacer

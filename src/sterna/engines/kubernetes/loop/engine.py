@@ -13,8 +13,8 @@ from sterna.engines.kubernetes.apiserver.own_configmaps import write_data
 from sterna.engines.kubernetes.apiserver.port import Api, NotLeader, WriteConflict
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.loop.job_runner import Carrier
+from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import MEMORY, OperatorConfig
-from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
 from sterna.engines.kubernetes.reconcile.intentions import decided_by, given_up, grown, shrunk
 from sterna.engines.kubernetes.reconcile.job_view import JobView

@@ -17,9 +17,9 @@ from sterna.engines.kubernetes.apiserver.objects import JobObject
 from sterna.engines.kubernetes.apiserver.port import Api, NotLeader, Unreachable, Urgency, WriteConflict
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.loop.carry_out import Hands
+from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
-from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.reconcile.intentions import decided_by, explained, takes_part
 from sterna.engines.kubernetes.reconcile.job_view import JobView, MonitorAt, Options
 from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile

@@ -20,7 +20,7 @@ from sterna.engines.kubernetes.apiserver.port import MIGRATIONS, AlreadyExists, 
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.migrations.migration_status import key_of, phase_of
-from sterna.engines.kubernetes.process.timeline import Timeline
+from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.progress.report_intake import Reporting
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.standing import Standing

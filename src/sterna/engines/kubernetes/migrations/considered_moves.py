@@ -10,8 +10,8 @@ import logging
 from collections import OrderedDict
 
 from sterna.engines.distribution import DistributionFile
+from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
-from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.status.event_recorder import About, Recorder
 from sterna.engines.kubernetes.status.job_events import Reason
 from sterna.engines.kubernetes.world.world import World

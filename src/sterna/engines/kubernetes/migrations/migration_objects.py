@@ -28,9 +28,9 @@ from sterna.engines.kubernetes.migrations.migration_status import (
     phase_of,
     refused,
 )
+from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
-from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.status.event_recorder import About, Recorder, Severity
 from sterna.engines.kubernetes.status.standing import Change, Past, Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of

@@ -24,11 +24,10 @@ from sterna.engines.kubernetes.loop.rules import Rules, rules_of
 from sterna.engines.kubernetes.migrations.cluster_door import Office, Reception
 from sterna.engines.kubernetes.migrations.considered_moves import Considering
 from sterna.engines.kubernetes.migrations.migration_objects import Migrations, ReadMigration
-from sterna.engines.kubernetes.process.clock import Clock, SystemClock
+from sterna.engines.kubernetes.process.clock import Clock, SystemClock, Timeline
 from sterna.engines.kubernetes.process.election import Election, Timing
 from sterna.engines.kubernetes.process.health import Health, serve_health
 from sterna.engines.kubernetes.process.settings import CONFIG, LEASE, OperatorConfig
-from sterna.engines.kubernetes.process.timeline import Timeline
 from sterna.engines.kubernetes.progress.monitor_tokens import MonitorTokens
 from sterna.engines.kubernetes.progress.report_intake import Reporting
 from sterna.engines.kubernetes.progress.speed_store import Keeper

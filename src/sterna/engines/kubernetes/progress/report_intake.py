@@ -12,7 +12,7 @@ from sterna.engines.door.following import followed
 from sterna.engines.door.household import Taken
 from sterna.engines.kubernetes.apiserver.objects import Pod
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
-from sterna.engines.kubernetes.process.timeline import Timeline
+from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.progress.job_reports import Speaker
 from sterna.engines.kubernetes.progress.training_facts import growth_of
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
