@@ -1,7 +1,7 @@
-"""The accept loop: takes connections for a server library, within limits, and sends away who waits too long.
+"""The accept loop: takes connections for a server library, within limits, and closes those that wait too long.
 
-A full house keeps nobody out by being idle: who comes takes the place of the connection that has waited longest
-without a request, of the address that holds most. Only where every place has a request at work is a newcomer refused.
+When all places are taken, a new connection takes the place of the one that has waited longest without a request, of
+the address that holds most. It is refused only where every place has a request at work.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _READ_BYTES = 1 << 15
 
 
 class Admission:
-    """`make`: a protocol for each connection. `refusal`: what a newcomer is sent for whom there is no place."""
+    """`make`: a protocol for each connection. `refusal`: what a new connection is sent if there is no place for it."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Admission:
         self._tasks.append(asyncio.create_task(self._sweep(), name="sweep"))
 
     async def close(self) -> None:
-        """Take no more. Whoever is in stays, without anybody who looks at the time."""
+        """Take no more. Open connections stay, and their deadlines are no longer checked."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -139,7 +139,7 @@ class Admission:
         return sorted(self._by_address.values(), key=len, reverse=True)
 
     def _make_room(self, crowds: Iterable[set[Guest]]) -> bool:
-        """Send away who waits longest in the first crowd where anybody waits."""
+        """Close the connection that waits longest, in the first crowd that has one waiting."""
         for crowd in crowds:
             waiting = [guest for guest in crowd if not guest.busy]
             if waiting:
@@ -176,7 +176,7 @@ class Admission:
 
 
 def _is_waited_at(listener: socket.socket) -> bool:
-    """Is there a connection to accept? Linux looks for a file first, and complains even if there is none."""
+    """Is there a connection to accept? Linux takes a file descriptor first, and fails even if there is none."""
     ready = select.poll()
     ready.register(listener, select.POLLIN)
     return bool(ready.poll(0))

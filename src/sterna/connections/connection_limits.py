@@ -1,4 +1,4 @@
-"""What a server takes of strangers. Values, and how the environment changes them."""
+"""What a server takes of any client. Values, and how the environment changes them."""
 
 import math
 import resource
@@ -16,7 +16,7 @@ _CONNECTIONS_MIN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    connections: int = 256  # in all; one more sends away the one that has waited longest without a request
+    connections: int = 256  # in all; one more closes the one that has waited longest without a request
     per_address: int = 64  # of these from one address (IPv6: one /64)
     line_bytes: int = 8190  # of the request line
     header_bytes: int = 4096  # of one header, unfinished ones included

@@ -1,4 +1,4 @@
-"""One connection as its host sees it: whose it is, whether a request is at work on it, and since when it waits."""
+"""One connection as its host sees it: its address, whether a request is at work on it, and since when it waits."""
 
 import asyncio
 import ipaddress
@@ -62,7 +62,7 @@ class Guest(asyncio.BufferedProtocol):
         return now_s - self._idle_s > self._limits.idle_s
 
     def excuse(self, seconds: float) -> None:
-        """We did not look at it for so long: that is not its fault."""
+        """The connection was not looked at for so long: that time does not count."""
         self._idle_s += seconds
         self._head_s = None if self._head_s is None else self._head_s + seconds
         self._clogged_s = None if self._clogged_s is None else self._clogged_s + seconds
@@ -109,7 +109,7 @@ class Guest(asyncio.BufferedProtocol):
 
 
 def address_of(host: str) -> str:
-    """Who counts as one: an IPv4 address, or a network of 64 bits, which is what one machine of IPv6 has."""
+    """What counts as one address: an IPv4 address, or a network of 64 bits, which is what one machine of IPv6 has."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

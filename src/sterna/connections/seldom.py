@@ -1,4 +1,4 @@
-"""A log that strangers cannot fill: of one phrase, one line in a while, with how many there were."""
+"""A log that clients cannot fill: of one phrase, one line in a while, with how many there were."""
 
 import logging
 import time

@@ -8,7 +8,7 @@ import aiohttp
 
 
 class CallFailed(Exception):
-    """No answer: nobody is there, it took too long, or it was not HTTP. Worth another try."""
+    """No answer: nothing listens there, it took too long, or it was not HTTP. Worth another try."""
 
 
 class Answered(NamedTuple):

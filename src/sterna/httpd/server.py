@@ -1,6 +1,6 @@
-"""The server: aiohttp reads and writes HTTP, `connections` says who may come and how long they may take.
+"""The server: aiohttp reads and writes HTTP, `connections` limits which connections are taken, and for how long.
 
-Ours are the table of handlers, the order of questions (who is it, before a body is read), and what a body may cost.
+Ours are the table of handlers, the order of checks (admission, before a body is read), and what a body may cost.
 """
 
 import asyncio
@@ -105,11 +105,11 @@ class HttpServer:
         response = web.Response(body=reply.body, status=reply.status)
         response.headers.update({"Content-Type": reply.content_type, "Server": "sterna", **reply.headers})
         if is_last or "Upgrade" in asked.headers or asked.method == "CONNECT":
-            response.force_close()  # what follows is no request, or not one in this language
+            response.force_close()  # what follows is no request, or not one of HTTP/1.1
         return response
 
     async def _reply(self, asked: web.BaseRequest, peer: str) -> tuple[Reply, bool]:
-        """And whether the connection is over: nothing more is heard of who was refused before a handler was asked."""
+        """And whether the connection is over: it is, if the request was refused before a handler was asked."""
         path, _, query = asked.raw_path.partition("?")
         headers: dict[bytes, bytes] = {}
         for name, value in asked.raw_headers:

@@ -36,7 +36,7 @@ class Log(Protocol):
 
     @property
     def worker(self) -> str:
-        """Whose it is, as people are told."""
+        """The worker that wrote it, as shown to users."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """What a decision means for users: the events that follow from a snapshot and what was decided about it.
 
-They follow, so they are never stored: whoever has a journal's `decided` entries can have them again.
+They follow, so they are never stored: a journal's `decided` entries are enough to derive them again.
 """
 
 from collections.abc import Iterator

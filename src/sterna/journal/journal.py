@@ -19,7 +19,7 @@ Record = Mapping[str, Any]  # what JSON can say
 
 class Journal(Protocol):
     def seen(self, events: Sequence[Event]) -> None:
-        """What nobody decided: a job was submitted or ended, a node came or went."""
+        """What was not decided: a job was submitted or ended, a node came or went."""
 
     def decided(self, view: Snapshot, decision: Decision) -> None:
         """Written before anything is done about it, so that whatever crashes afterwards can be replayed."""
@@ -43,7 +43,7 @@ class NoJournal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shapes:
-    """How the nouns look as data: given by whoever wires the parts together."""
+    """How the nouns look as data: given by the code that wires the parts together."""
 
     snapshot: Callable[[Snapshot], Record]
     decision: Callable[[Snapshot, Decision], Record]

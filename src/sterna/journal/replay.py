@@ -1,7 +1,7 @@
 """Reading a journal back, and deciding again what it says was decided.
 
 The same snapshot must give the same decision, byte for byte; where it does not, either the journal was made by other
-code or options, or deciding is not as pure as we claim.
+code or options, or deciding is not pure.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Files of lines that take turns: so many, each so long at most, each with the same opening line.
 
 A file is never written again once another one was begun, and never by two processes: a number that is taken is passed
-over. Whoever reads a file needs no other one.
+over. Each file can be read without any other.
 """
 
 import os

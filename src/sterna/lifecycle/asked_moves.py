@@ -41,9 +41,9 @@ class Ask:
     """
 
     key: str  # of the request, as its engine knows it
-    job: JobId | None = None  # None: `node` says who is meant
+    job: JobId | None = None  # None: `node` says which workers are meant
     worker: int | None = None  # None: all of the job
-    node: NodeId | None = None  # all workers there. None: `job` says who is meant
+    node: NodeId | None = None  # all workers there. None: `job` says which workers are meant
     namespace: str = ""  # of the jobs that are on `node`. Empty: any
     among: frozenset[JobId] | None = None  # of the jobs that are on `node`. None: all
     to: frozenset[NodeId] | None = None  # None: wherever there is room

@@ -23,11 +23,11 @@ class ChangeKind(StrEnum):
     RESIZE = "resize"
     MIGRATION = "migration"
     PREEMPTION = "preemption"
-    RESTART = "restart"  # nobody decided it: something ended or was lost that should not have
+    RESTART = "restart"  # it was not decided: something ended or was lost that should not have
 
 
 class Cost(NamedTuple):
-    """What a change cost, as far as it is known; None: nobody can say."""
+    """What a change cost, as far as it is known; None: it is not."""
 
     downtime_s: float | None = None
     committed_step: int | None = None

@@ -1,4 +1,4 @@
-"""The members of a gang by what they are to each other: who leads, who is rank 0, who cannot be done without."""
+"""The members of a gang by what they are to each other: the leader, rank 0, and those that the others need."""
 
 from collections.abc import Iterable
 
@@ -28,7 +28,7 @@ def start_order(worker: Worker) -> tuple[int, int]:
 
 
 def carriers(workload: Workload, workers: Iterable[Worker]) -> frozenset[Place]:
-    """Those without whom the others cannot train on: when one of them goes, all begin anew."""
+    """Those without which the others cannot train on: when one of them goes, all begin anew."""
     match workload.contract:
         case Contract.RESTART:
             return frozenset(worker[:2] for worker in workers)

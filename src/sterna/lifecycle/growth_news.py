@@ -1,4 +1,4 @@
-"""How a job's evaluation value grows: who says how it is judged, and what its owner is told when that changes. Pure.
+"""How a job's evaluation value grows: the options it is judged by, and what its owner is told when that changes. Pure.
 
 What a judge makes of evaluations is `model/judging/`.
 """

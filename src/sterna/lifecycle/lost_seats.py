@@ -1,8 +1,8 @@
-"""Seats that a job loses with a node, or to a kubelet: who trains on, and how the job stands afterwards. Pure.
+"""Seats that a job loses with a node, or to a kubelet: which workers train on, and how the job stands afterwards. Pure.
 
 Which seats are lost is the engine's observation. A job goes on where the workers that are left make up a size that it
-may have; otherwise it lets go of everything, and is placed anew as a whole. Either way nobody failed: `backoffLimit`
-does not hear of it.
+may have; otherwise it lets go of everything, and is placed anew as a whole. Either way it is no failure, and
+does not count against `backoffLimit`.
 """
 
 from collections.abc import Collection, Sequence

@@ -40,7 +40,7 @@ class TryAgain(NamedTuple):
 
 
 def success(workload: Workload, members: Collection[Worker], completed: Collection[Place]) -> Finish | None:
-    """None: not yet. `members` are those who make up the gang that trains, `completed` those who ended well."""
+    """None: not yet. `members` make up the gang that trains, `completed` are the workers that ended well."""
     if not completed:
         return None
     leader = leader_of(workload, members)
@@ -48,7 +48,7 @@ def success(workload: Workload, members: Collection[Worker], completed: Collecti
         if leader in completed:
             return Finish(Phase.SUCCEEDED, "Completed", f"{leader[0]} {leader[1]} ended with exit code 0")
         if leader[0] is not Role.WORKER:
-            return None  # a chief has the last word, even when all workers are through
+            return None  # a chief decides, even when all workers are through
     workers = {worker[:2] for worker in members if worker.role is Role.WORKER}
     if workers and workers <= set(completed):
         return Finish(Phase.SUCCEEDED, "Completed", "all workers ended with exit code 0")

@@ -19,7 +19,7 @@ def failures_now(failures: int, failed_s: float | None, now_s: float) -> int:
 
 
 def is_tried_again(policy: RestartPolicy, code: int | None) -> bool:
-    """`code` as a shell tells it, 128 and the number for a signal. None: nobody can say how it ended."""
+    """`code` as a shell tells it, 128 and the number for a signal. None: it is not known how it ended."""
     if policy is RestartPolicy.EXIT_CODE:
         return code is None or code in RETRIED_CODES
     return policy is not RestartPolicy.NEVER

@@ -36,7 +36,7 @@ class Columns:
 
     def of(self, question: Question) -> Floats:
         kept = self._kept
-        if kept is not None and kept.version == self._version:  # else the engine's world has moved on, and ours has not
+        if kept is not None and kept.version == self._version:  # else the engine's columns are newer than this snapshot
             array = kept.arrays.get(question)
             return kept.of(question) if array is None else array[: len(self._jobs)]
         answers = self._answers.get(question)

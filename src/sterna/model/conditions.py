@@ -19,7 +19,7 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
     # ours, which the kinds of others do not have; `OURS` below
     ADMITTED = "Admitted"  # it has its places
-    GANG_READY = "GangReady"  # everybody it should hold is there and ready
+    GANG_READY = "GangReady"  # every worker it should hold is there and ready
     RESIZING = "Resizing"
     MIGRATING = "Migrating"
     PREEMPTED = "Preempted"  # it had to let go of everything, and waits to go on
@@ -59,7 +59,7 @@ OURS = (
 )
 
 # What a condition does to others when it becomes True. TFJob leaves Restarting as it was when a job ends; we do not,
-# because a finished job that claims to be restarting misleads whoever waits for it.
+# because a finished job that claims to be restarting misleads users and programs that wait for it.
 _EVICTS: Mapping[ConditionType, frozenset[ConditionType]] = {
     ConditionType.RUNNING: frozenset({ConditionType.RESTARTING}),
     ConditionType.RESTARTING: frozenset({ConditionType.RUNNING}),

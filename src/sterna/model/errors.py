@@ -36,7 +36,7 @@ class StaleView(SternaError):
 
 
 class EngineUnavailable(SternaError):
-    """Someone else's trouble, worth another try after `retry_after_s`."""
+    """Trouble outside this process, worth another try after `retry_after_s`."""
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         self.retry_after_s = retry_after_s
@@ -44,7 +44,7 @@ class EngineUnavailable(SternaError):
 
 
 class EngineRefused(SternaError):
-    """Someone else's final no; becomes the job's visible reason."""
+    """A final no from outside this process; becomes the job's visible reason."""
 
 
 class InvariantBroken(SternaError):

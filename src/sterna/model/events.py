@@ -1,7 +1,7 @@
 """Facts for users: what happened to a job or a node, and why. Values only.
 
 They go to the journal, and `explain`, the page and Kubernetes Events read them from there. Deriving them from a
-decision is `journal/facts.py`; what nobody decided (a job that ended, a node that was lost) is reported by engines.
+decision is `journal/facts.py`; what was not decided (a job that ended, a node that was lost) is reported by engines.
 """
 
 from typing import NamedTuple

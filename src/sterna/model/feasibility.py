@@ -1,6 +1,6 @@
 """Could this job start if no other job were there, and what is in the way if not? Exact for one gang (`gangs.py`).
 
-Asked only about jobs that could not be placed: everybody else has just proved it. Answers are kept with the cluster,
+Asked only about jobs that could not be placed: all others have just been placed. Answers are kept with the cluster,
 since of thousands of waiting jobs most ask for the same.
 """
 
@@ -84,7 +84,7 @@ class _Kind(NamedTuple):
         return request[self.place]
 
     def left_out_of(self, gang: Gang) -> Gang:
-        """The same gang, if nobody in it asked for this."""
+        """The same gang, if no member of it asked for this."""
         fixed = tuple((self._left_out(request), replicas) for request, replicas in gang.fixed)
         return Gang(self._left_out(gang.request), gang.workers, fixed)
 

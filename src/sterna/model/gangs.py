@@ -19,7 +19,7 @@ from sterna.model.resources import WHOLE_GPU_MILLI, Resources
 Card = tuple[int, int]  # free thousandths, free bytes
 
 ENDLESS = 1 << 30  # workers that ask for nothing fit so often
-_UNKNOWN_BYTES = 1 << 62  # of a card whose memory nobody told us
+_UNKNOWN_BYTES = 1 << 62  # of a card whose memory is not known
 
 
 class Space(NamedTuple):
@@ -79,7 +79,7 @@ def slots_in(space: Space, request: Resources) -> int:
 def space_of(node: Node, held: Iterable[tuple[Resources, tuple[DeviceId, ...]]] = ()) -> Space:
     """What guests and these workers leave of a node; nothing, where they took more than there is.
 
-    Whoever holds GPUs without saying which is counted, and taken to be on the cards with least memory.
+    A guest or worker that holds GPUs without saying which is counted, and taken to be on the cards with least memory.
     """
     cpu, memory = node.allocatable[:2]
     devices_here = node.devices or cards(node.allocatable.whole_gpus)
@@ -171,7 +171,7 @@ def _ways_to_hold(space: Space, gang: Gang) -> dict[tuple[int, ...], int]:
 
 
 def _taking(space: Space, request: Resources) -> Iterator[Space]:
-    """This space after one more worker, in every way that makes a difference to who comes next."""
+    """This space after one more worker, in every way that makes a difference to the next worker."""
     cpu, memory = space.cpu_milli - request.cpu_milli, space.memory_bytes - request.memory_bytes
     if cpu < 0 or memory < 0:
         return

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Category(StrEnum):
-    PROGRESSING = "Progressing"  # also every job that nobody has judged yet
+    PROGRESSING = "Progressing"  # also every job that has not been judged yet
     WATCHING = "Watching"
     CONVERGED = "Converged"
 
@@ -16,5 +16,5 @@ class Category(StrEnum):
 class Growth(NamedTuple):
     category: Category = Category.PROGRESSING
     score: float | None = None  # in the units of the judge's mode. None: fewer than two evaluations so far
-    efficiency: float | None = None  # score per CPU used. None: nobody measured the CPU
+    efficiency: float | None = None  # score per CPU used. None: the CPU was not measured
     since_s: float = 0.0  # when it came into this category

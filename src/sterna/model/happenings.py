@@ -24,7 +24,7 @@ class NodeEvent(NamedTuple):
 
 
 class ServingPod(NamedTuple):
-    """A pod of somebody else's that goes before training; bound to the first node that has room."""
+    """A pod that is not Sterna's and goes before training; bound to the first node that has room."""
 
     id: str
     at_s: float

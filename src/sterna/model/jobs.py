@@ -34,9 +34,9 @@ class Worker(NamedTuple):
     """One process of a job in its place. The job is known from the context."""
 
     role: Role
-    ordinal: int  # stable for the worker's life; the lowest free one is given to a newcomer
+    ordinal: int  # stable for the worker's life; the lowest free one is given to a new worker
     node: NodeId
-    devices: tuple[DeviceId, ...] = ()  # which GPUs, where somebody cares (shares of a card, the local engine)
+    devices: tuple[DeviceId, ...] = ()  # which GPUs, where that matters (shares of a card, the local engine)
 
 
 class FixedRole(NamedTuple):
@@ -169,12 +169,12 @@ class Job:
     ran_s: float = 0.0  # seconds with workers
     gpu_s_since_start: float = 0.0  # the same two, counted from `started_s`: what Tiresias demotes by
     last_ran_s: float = 0.0  # seconds of the latest run: what a promotion compares the wait with
-    units_left: float | None = None  # work left, in the curve's units; None: nobody knows
+    units_left: float | None = None  # work left, in the curve's units; None: not known
     curve: SpeedupCurve = SpeedupCurve((1.0,))
     checkpoint_s: float = 0.0  # what saving costs
     restart_s: float = 0.0  # what stopping and starting again costs beside saving
     progress: tuple[ProgressPoint, ...] = ()
-    growth: Growth | None = None  # how its evaluation value grows. None: nobody has judged it
+    growth: Growth | None = None  # how its evaluation value grows. None: it has not been judged
     disruptions: tuple[Disruption, ...] = ()
     # What follows from the above, kept because every policy asks for it of every job in every cycle:
     size: int = field(init=False)  # elastic workers held
@@ -182,7 +182,7 @@ class Job:
     wants_workers: bool = field(init=False)  # takes part in sharing out: neither finished nor suspended
     seat_s: float = field(init=False)  # when it last went from nothing to something; infinite while it holds nothing
     since_s: float = field(init=False)  # progress is being made from here on, so this is when the next two are exact
-    left_s: float = field(init=False)  # time to the end at the job's largest size; infinite if nobody knows
+    left_s: float = field(init=False)  # time to the end at the job's largest size; infinite if not known
     left_slope: float = field(init=False)  # by how much that falls each second with the workers it has
     solo: float = field(init=False)  # how many times longer one worker takes than the largest size
 
@@ -219,7 +219,7 @@ class Job:
         return self.gpu_s_since_start + self.service_rate * elapsed if self.size else self.gpu_s_since_start
 
     def units_left_at(self, now_s: float) -> float:
-        """Work left; infinite if nobody knows, never below 0."""
+        """Work left; infinite if not known, never below 0."""
         left = self.units_left
         if left is None:
             return inf

@@ -3,8 +3,8 @@
 One model per (category, accelerator). It starts from Amdahl's law and lets measurements take over: a count that was
 seen often has exactly its mean, a count that was seen seldom lies between its mean and the law, and a count that was
 never seen follows the law, scaled to its nearest measured neighbours. Whatever was measured, the curve that comes out
-never gets slower with more workers and never speeds up more than linearly, so no policy can be led astray by one
-odd epoch. Values only: `observed` and `learn` answer a new value.
+never gets slower with more workers and never speeds up more than linearly, so one odd epoch cannot mislead a
+policy. Values only: `observed` and `learn` answer a new value.
 """
 
 from collections import Counter
@@ -86,8 +86,8 @@ class ThroughputModel:
 
 
 def learns_within(spec: JobSpec) -> JobSpec:
-    """The same job, of a category that only jobs of its own namespace share: a name is anybody's to choose, and what
-    one tenant reports must not decide how many workers another one gets.
+    """The same job, of a category that only jobs of its own namespace share: any tenant may choose any name, and
+    what one tenant reports must not decide how many workers another one gets.
 
     In the namespace `default` a plain name stays what it is, which is how categories were kept before.
     """
@@ -116,8 +116,8 @@ class Knowledge:
         return self._with(spec, accelerator, model.completed(units))
 
     def within(self, models_max: int) -> "Knowledge":
-        """Without what was seen least. Every namespace's best come first, then everybody's second: no tenant can push
-        out what others learned.
+        """Without what was seen least. The best of every namespace come first, then the second of every namespace:
+        no tenant can push out what others learned.
         """
         if len(self.models) <= models_max:
             return self
@@ -136,7 +136,7 @@ class Knowledge:
         return self._model_for(spec, accelerator).curve(spec.workers_max)
 
     def units_for(self, spec: JobSpec, accelerator: str | None = None) -> float | None:
-        """How much work a job of this category usually is. None: nobody knows."""
+        """How much work a job of this category usually is. None: not known."""
         return self._model_for(spec, accelerator).units_per_job
 
     def _with(self, spec: JobSpec, accelerator: str, model: ThroughputModel) -> "Knowledge":
@@ -226,7 +226,7 @@ def _between(knots: Mapping[int, float], law: _Law, workers_max: int) -> list[fl
         if low > workers_max:
             break
         pace.append(knots[low])
-        for count in range(low + 1, min(high, workers_max + 1)):  # somebody may have reported of a million workers
+        for count in range(low + 1, min(high, workers_max + 1)):  # a report may claim a million workers
             bent = law.unit_s(count) * (off_low + (off_high - off_low) * (count - low) / (high - low))
             pace.append(min(knots[low], max(knots.get(high, 0.0), bent)))
     return pace[:workers_max]

@@ -1,4 +1,4 @@
-"""A request to move work, as somebody wrote it down. What it came to is told by the engine, in the same object.
+"""A request to move work, as its author wrote it. The engine tells what came of it in the same object.
 
 Values only. Reading one is `wire/manifests/migration.py`.
 """

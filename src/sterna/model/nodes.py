@@ -57,7 +57,7 @@ class NodeDemands(NamedTuple):
 
 class GuestKind(StrEnum):
     SERVING = "serving"  # goes before training; room is made for it
-    OTHER = "other"  # daemons, other people's pods: simply in the way
+    OTHER = "other"  # daemons, pods of other users: they only take room
 
 
 class Guest(NamedTuple):
@@ -66,7 +66,7 @@ class Guest(NamedTuple):
     id: str
     request: Resources
     kind: GuestKind = GuestKind.OTHER
-    devices: tuple[DeviceId, ...] = ()  # empty although it uses GPUs: somebody else picked them, we only count
+    devices: tuple[DeviceId, ...] = ()  # empty although it uses GPUs: Sterna did not pick them and only counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class Node:
         return not demands.terms or any(matches(term, self.id, labels) for term in demands.terms)
 
     def keeps(self, tolerations: Iterable[Toleration]) -> bool:
-        """May a worker that is already here stay? A cordon means "leave"; NoSchedule touches newcomers only."""
+        """May a worker that is already here stay? A cordon means "leave"; NoSchedule touches new workers only."""
         tolerations = tuple(tolerations)
         return self.schedulable and all(
             any(t.tolerates(taint) for t in tolerations) for taint in self.taints if taint.effect is Effect.NO_EXECUTE
@@ -210,7 +210,7 @@ class Cluster:
 
     @cached_property
     def answers(self) -> dict[object, object]:
-        """What was found out about these nodes by those who know how to ask (`feasibility.py`)."""
+        """What was found out about these nodes by modules that ask about them (`feasibility.py`)."""
         return {}
 
     @cached_property

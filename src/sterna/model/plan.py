@@ -60,7 +60,7 @@ class Decision:
         return bool(self.steps)
 
     def because_of(self, job_id: JobId) -> Because:
-        """Why this job has what it has, or why it waits: the planner's word, else placement's, else the policy's."""
+        """Why this job has what it has, or why it waits: the planner's reason, else placement's, else the policy's."""
         return self.verdicts.get(job_id) or self.layout.becauses.get(job_id) or self.target.because_of(job_id)
 
 
@@ -70,8 +70,8 @@ class Held(StrEnum):
     DONE = "done"  # the world is as the action wanted it
     BEGUN = "begun"  # accepted; workers are still leaving
     STALE = "stale"  # the world had moved on: look again
-    TRY_AGAIN = "try again"  # someone else's trouble
-    REFUSED = "refused"  # someone else's final no
+    TRY_AGAIN = "try again"  # trouble outside this process
+    REFUSED = "refused"  # a final no from outside this process
 
 
 class Outcome(NamedTuple):

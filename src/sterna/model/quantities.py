@@ -1,7 +1,7 @@
 """Amounts as people write them ("100m", "1.5Gi", "1e3") turned into the exact integers the core counts in.
 
 The grammar is that of Kubernetes quantities. Whatever cannot be said exactly is rounded up, because a request that is
-rounded down is a promise the node did not make. Nothing here knows what an amount is for.
+rounded down would overbook the node. Nothing here knows what an amount is for.
 """
 
 import re

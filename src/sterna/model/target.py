@@ -40,7 +40,7 @@ class Target:
     )
     left_out: Mapping[JobId, Because] = field(default_factory=dict)  # where the reason is not `otherwise`
     otherwise: Because = NO_ROOM  # why a job that is mentioned nowhere gets nothing
-    wishes: bool = False  # the placement settles how much of each grant comes true, and nobody repairs it afterwards
+    wishes: bool = False  # the placement settles how much of each grant comes true, and it is not repaired afterwards
     make_room_for: JobId | None = None  # others may be cut down to their minimum for this job, if that lets it start
 
     def workers_of(self, job_id: JobId) -> int:

@@ -1,4 +1,4 @@
-"""Jobs as a trace tells of them, before anybody says how they train. Values only; reading files is `wire/traces`.
+"""Jobs as a trace describes them, before it is known how they train. Values only; reading files is `wire/traces`.
 
 Readers make these and performance models turn them into simulated jobs; neither needs to know the other.
 """

@@ -19,8 +19,8 @@ class Contract(StrEnum):
 
     PARAMETER_SERVER = "parameter-server"  # nothing: constant TF_CONFIG, state lives on the parameter servers
     TORCHRUN = "torchrun"  # the agents stay and meet again (c10d); their processes resume from the checkpoint
-    DISCOVERY = "discovery"  # Horovod: the launcher asks discover_hosts.sh who is there
-    RESTART = "restart"  # nobody stays: all stop at one committed step and start again at the new size
+    DISCOVERY = "discovery"  # Horovod: the launcher asks discover_hosts.sh which hosts are there
+    RESTART = "restart"  # no worker stays: all stop at one committed step and start again at the new size
 
 
 class RestartPolicy(StrEnum):
@@ -60,7 +60,7 @@ class Program:
     image: str | None = None  # told to the owner; processes do not use it
     post_start: tuple[str, ...] = ()  # run beside the program once it has started; empty: none
     pre_stop: tuple[str, ...] = ()  # run before the program is told to stop, within the grace period; empty: none
-    grace_s: float = 30.0  # from the first word of a stop to the kill
+    grace_s: float = 30.0  # from the beginning of a stop to the kill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +83,10 @@ class RoleTemplate:
 class RunPolicy:
     backoff_limit: int | None = None  # restarts after failures before the job fails. None: without limit
     active_deadline_s: float | None = None  # from the first start. None: none
-    ttl_after_finished_s: float | None = None  # None: kept until somebody deletes it
+    ttl_after_finished_s: float | None = None  # None: kept until it is deleted
     clean_up: CleanUp = CleanUp.RUNNING
     suspend: bool = False
-    managed_by: str | None = None  # somebody else's name: the job is left alone
+    managed_by: str | None = None  # another controller's name: the job is left alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ BACKOFF_MOST_S = 30.0
 
 
 class TryLater(Exception):
-    """The scheduler is away or does not want us now; `after_s`: not before, where it said so."""
+    """The scheduler is away or takes nothing now; `after_s`: not before, where it said so."""
 
     def __init__(self, message: str, *, after_s: float = 0.0) -> None:
         self.after_s = after_s
@@ -77,18 +77,18 @@ class Forwarding:
         self.trouble: str | None = None  # why the last batch did not arrive; None: it did
 
     def took(self) -> None:
-        """Something came in. Many make haste."""
+        """Something came in. From `HASTE` waiting reports on, the next batch is sent at once."""
         if self._windows.waiting >= HASTE and not self._backoff_s:
             self._haste.set()
 
     def ask_tokens(self) -> None:
-        """Have the scheduler say, soon, whose tokens are those of this node's jobs; `told` hears it."""
+        """Have the scheduler say, soon, which tokens this node's jobs have; `told` is called with them."""
         self._asks_tokens = True
         if not self._backoff_s:
             self._haste.set()
 
     def measured(self, load: Usage | None) -> None:
-        """What the whole node uses; goes with the next batch, if only to say that."""
+        """What the whole node uses; goes with the next batch, which is sent even without reports."""
         self._load = load
 
     def faulted(self, pod: str, why: str) -> None:
@@ -110,7 +110,7 @@ class Forwarding:
                 return
 
     async def _pause(self) -> None:
-        """The interval or what trouble makes of it, a little less by chance: monitors must not come all at once."""
+        """Wait for the interval or the back-off, a little less by chance: monitors must not send all at once."""
         wait_s = (self._backoff_s or self._interval_s) * self._chance.uniform(0.5, 1.0)
         try:
             async with asyncio.timeout(wait_s):
@@ -197,7 +197,7 @@ class Forwarding:
         self.trouble, self._backoff_s = None, 0.0
 
     def _is_another(self, answer: Answer) -> bool:
-        """Did the scheduler start anew since it was last heard? Then it took nothing, and is told all."""
+        """Did the scheduler start anew since it was last heard? Then it took nothing, and all is sent again."""
         before, self.instance = self.instance, answer.instance
         if before in ("", answer.instance):
             return False

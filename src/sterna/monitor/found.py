@@ -64,7 +64,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _moment(text: str | None) -> float | None:
-    """No zone is written, so one is as good as another; containers mostly keep UTC."""
+    """Where no zone is written, UTC is assumed, which containers mostly keep."""
     try:
         moment = datetime.fromisoformat((text or "").strip())
     except ValueError:

@@ -75,7 +75,7 @@ class Intake:
         return {("GET", "/healthz"): lambda _: _OK, ("GET", "/readyz"): self._readyz}
 
     def admit(self, request: Request) -> Reply | None:
-        """Asked before a body is read: who has no token of this installation costs no more than a head."""
+        """Asked before a body is read: a request without a token of this installation costs no more than a head."""
         return None if self._owner(request) is not None else self._stranger(request)
 
     def fallback(self, request: Request) -> Reply:
@@ -174,7 +174,7 @@ class Intake:
         return guarded
 
     def _owner(self, request: Request) -> TokenOwner | None:
-        """With a node's token one speaks to the scheduler, not to monitors."""
+        """A node's token is for the scheduler, not for monitors."""
         owner = self._gate.owner_of(request.headers.get(b"authorization"))
         return None if owner is None or owner.node else owner
 

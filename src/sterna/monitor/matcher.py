@@ -20,8 +20,8 @@ Found = list[tuple[int, dict[str, str]]]
 
 
 async def pattern_fault(pattern: str) -> str | None:
-    """What is wrong with a pattern, how long it takes to be compiled included; None: nothing. Whoever waits for it
-    goes on with other things."""
+    """What is wrong with a pattern, how long it takes to be compiled included; None: nothing. The caller's
+    event loop goes on meanwhile."""
     matcher = Matcher()
     try:
         await matcher.found(pattern, [""])

@@ -78,7 +78,7 @@ def main() -> None:
     budget_s = float(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     signal.signal(signal.SIGALRM, _alarm)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the monitor, which ends us by closing the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the monitor, which ends this by closing the pipe
     for line in sys.stdin.buffer:
         sys.stdout.write(json.dumps(_answer(json.loads(line), budget_s)) + "\n")
         sys.stdout.flush()

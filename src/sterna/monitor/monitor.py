@@ -1,4 +1,4 @@
-"""The monitor itself: a door for reports, eyes on files and counters, windows, and batches to the scheduler.
+"""The monitor itself: takes reports, reads files and counters, keeps windows, and sends batches to the scheduler.
 
 No global state: several may live in one process, which is how the local engine and the tests use it. Each of its loops
 survives whatever goes wrong in one round.
@@ -31,7 +31,7 @@ from sterna.protocol.tokens import Gate
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 2.0  # for sending what is left when the monitor stops
-_LOOK_AGAIN_S = 0.2  # least time between two looks for pods that nobody knew
+_LOOK_AGAIN_S = 0.2  # least time between two looks for pods that were not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8081  # 0: any that is free
     health_host: str = "127.0.0.1"
-    health_port: int | None = None  # where probes are answered, apart from everybody else. None: nowhere
+    health_port: int | None = None  # where probes are answered, apart from all other requests. None: nowhere
     forward_s: float = 1.0
     follow_s: float = 0.5
     measure_s: float = 10.0  # 0: nothing is measured
@@ -208,7 +208,7 @@ class Monitor:
         ):
             log.info("worker silent", extra={"pod": pod, "after_s": self._settings.silent_after_s})
 
-    # -- who is here --------------------------------------------------------------------------------------------------
+    # -- which pods are here ------------------------------------------------------------------------------------------
 
     def look_around(self) -> None:
         """See which pods and training logs there are."""
@@ -244,15 +244,15 @@ class Monitor:
         self.windows.gone(pod)
 
     def _follow_these(self, follow: Mapping[str, str]) -> None:
-        """The scheduler's word on whose logs to follow, and how."""
+        """Which pods' logs to follow, and how, as the scheduler says."""
         if follow != self._follow:
             self._follow = follow
             self.look_around()
 
     def _knows(self, pod: str) -> bool:
-        """Is it here? A new pod may report before the next look around, so a stranger makes us look at once."""
+        """Is it here? A new pod may report before the next look around, so for an unknown pod it looks at once."""
         if self._settings.log_root is None and not self._told:
-            return True  # nobody tells us who is here
+            return True  # nothing says which pods are here
         if self._is_here(pod):
             return True
         if self._settings.log_root is None or self._clock() - self._looked_s < _LOOK_AGAIN_S:

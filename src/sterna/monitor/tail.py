@@ -16,11 +16,11 @@ READ_BYTES_MAX = 256 * 1024  # at a time; what lies before is skipped
 
 class Line(NamedTuple):
     text: str
-    at_s: float | None  # as the container runtime wrote it; None: a plain file, where nobody did
+    at_s: float | None  # as the container runtime wrote it; None: a plain file, which has no times
 
 
 class Tail:
-    """One file. `from_start` False: what is in it already was somebody else's to read."""
+    """One file. `from_start` False: what is in it already is skipped."""
 
     def __init__(self, path: Path, *, from_start: bool, read_bytes_max: int = READ_BYTES_MAX) -> None:
         self._path = path
@@ -35,7 +35,7 @@ class Tail:
     def new_lines(self) -> list[bytes]:
         """Complete lines since last time. What is gone, not there yet or no plain file has none."""
         try:
-            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not hold us up
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe must not block this
         except OSError:
             return []
         try:

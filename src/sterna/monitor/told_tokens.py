@@ -1,15 +1,15 @@
-"""Whose tokens are those of this node's jobs, as the scheduler says; a monitor has no secret to check them by.
+"""Which tokens this node's jobs have, as the scheduler says; a monitor has no secret to check them by.
 
 The scheduler tells digests, which are enough to know a token and not to make one. It is asked when a token comes in
 that is not known, at most once in a while however many come, and now and then, so that tokens of old secrets are
-forgotten. What it said last holds until it says something else: a scheduler that is away silences nobody.
+forgotten. What it said last holds until it says something else: tokens stay known while it is away.
 """
 
 from collections.abc import Callable, Mapping
 
 from sterna.protocol.tokens import TokenOwner
 
-ASK_AGAIN_S = 1.0  # least time between two questions that strangers are the cause of
+ASK_AGAIN_S = 1.0  # least time between two questions because of unknown tokens
 OLD_S = 600.0  # what was said so long ago is asked again
 
 
@@ -28,7 +28,7 @@ class ToldTokens:
         self._told_s = self._clock()
 
     def met_stranger(self) -> bool:
-        """A token came in that nobody told of. Might the scheduler know it? False: it said just now whom it knows."""
+        """A token came in that is not known. Might the scheduler know it? False: it said just now which it knows."""
         now_s = self._clock()
         if self._told_s is not None and 0 <= now_s - self._told_s < ASK_AGAIN_S:
             return False

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Watched(NamedTuple):
-    """None: there is no such thing, or nobody knows it."""
+    """None: there is no such thing, or it is not known."""
 
     pod: str  # namespace/name
     job_uid: str = ""

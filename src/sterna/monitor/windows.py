@@ -4,8 +4,8 @@ Plain memory with bounds and no clock of its own. A pod that falls silent loses 
 evaluation and the number of its last report: a program that evaluates once in ten minutes is slow, not new.
 
 A pod is remembered once for each job that spoke for it. Jobs that had the same name one after another have pods of the
-same names, and a process of the earlier one that lives on, or whoever kept its token, must not touch what the present
-one said. Which of them is the present one the scheduler knows.
+same names, and a process of the earlier one that lives on, or a program that kept its token, must not touch what the
+present one said. Which of them is the present one the scheduler knows.
 """
 
 from collections import OrderedDict, deque
@@ -178,7 +178,7 @@ class Windows:
                 self._dirty.pop(key, None)
 
     def refuse(self, report: Report, why: str) -> None:
-        """The scheduler will never take this one: it is dropped, and counted for whoever asks."""
+        """The scheduler will never take this one: it is dropped and counted."""
         self.refused += 1
         key = _key(report)
         record = self._records.get(key)
@@ -200,7 +200,7 @@ class Windows:
 
     def _new(self, key: Key, now_s: float) -> Record:
         while len(self._records) >= self._pods_max:
-            self._forget(next(iter(self._records)))  # whoever was not heard for longest
+            self._forget(next(iter(self._records)))  # the pod that was not heard for longest
         record = self._records[key] = Record(self._window, now_s)
         return record
 

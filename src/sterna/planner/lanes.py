@@ -1,7 +1,7 @@
 """Lanes: idle CPUs of nodes with GPUs, for jobs without GPUs, up to a share of each node.
 
 A lane is a pool of its own beside the pool whose nodes it shares, and is decided after it, so that jobs with GPUs come
-first; the share keeps enough of a node for whoever comes for its GPUs, so that none is ever stranded.
+first; the share keeps enough of a node for jobs that need its GPUs, so that no GPU is ever stranded.
 """
 
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ def share_for_gpuless(cluster: Cluster, asked: float | None) -> float:
     """How much of a node with GPUs jobs without GPUs may take.
 
     Unless the owner says otherwise: half of it where there are nodes without GPUs, so that at least half of a node's
-    CPUs and memory are there for whoever comes for its GPUs; all of it where all nodes have GPUs, since there is
+    CPUs and memory are there for jobs that need its GPUs; all of it where all nodes have GPUs, since there is
     nowhere else.
     """
     if asked is not None:
@@ -56,7 +56,7 @@ def beside_neighbours(part: Part, whole: Snapshot, neighbours: Part, layout: Lay
     """A lane as it is once the pool it shares nodes with was decided: with what that pool's workers leave of them.
 
     Workers count where they are and where they will be. While a job with GPUs waits that would fit if the jobs in the
-    lane were at their minimum, they are: idle CPUs are for growth only as long as nobody comes for the GPUs.
+    lane were at their minimum, they are: idle CPUs are for growth only as long as no such job waits for the GPUs.
     """
     taken: dict[NodeId, Resources] = {}
     for job in neighbours.view.jobs:

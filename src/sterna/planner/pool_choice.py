@@ -127,7 +127,7 @@ class PoolChoice:
         if not pool.lane:
             return spaces_beside(pool.cluster.nodes, [(job, _staying(job, fit)) for job in holding])
         mine = [(job, _staying(job, fit)) for job in holding if is_gpuless(job.spec)]
-        others = [(job, job.workers) for job in holding if not is_gpuless(job.spec)]  # idle CPUs: nobody makes room
+        others = [(job, job.workers) for job in holding if not is_gpuless(job.spec)]  # these make no room for a lane
         real = [self._view.cluster.by_id[node.id] for node in pool.cluster.nodes]
         share, whole = spaces_beside(pool.cluster.nodes, mine), spaces_beside(real, [*mine, *others])
         return {
@@ -136,7 +136,7 @@ class PoolChoice:
         }
 
     def _free_in(self, pool: Pool) -> int:
-        """What nobody holds, in the pool's currency."""
+        """What is free, in the pool's currency."""
         if pool.name not in self._free:
             spaces = self._spaces_in(pool, Fit.NOW).values()
             gpus = pool.cluster.currency is Currency.GPU
@@ -157,7 +157,7 @@ _WORDS = {
 
 
 def is_gpuless(spec: JobSpec) -> bool:
-    """Does nobody in the job's gang ask for a GPU?"""
+    """Does no member of the job's gang ask for a GPU?"""
     return not spec.min_request.gpu_milli
 
 

@@ -41,7 +41,7 @@ def pools_of(view: Snapshot, *, idle_cpu_share: float | None = None) -> Parts:
 
 
 def every_pool(view: Snapshot, *, idle_cpu_share: float | None = None) -> list[Pool]:
-    """All pools, whoever is in them; a lane comes after the pool whose nodes it shares."""
+    """All pools, whichever jobs are in them; a lane comes after the pool whose nodes it shares."""
     pools = [Pool(name, cluster, lane=False) for name, cluster in view.cluster.by_accelerator.items()]
     if not _has_lanes(view, idle_cpu_share):
         return pools
@@ -90,11 +90,11 @@ def stamped(memory: PolicyMemory, now_s: float) -> PolicyMemory:
     return PolicyMemory(memory.jobs, memory.values, now_s)
 
 
-# -- who belongs where
+# -- which job belongs where
 
 
 def _members(view: Snapshot, pools: list[Pool]) -> tuple[dict[str, list[Job]], dict[JobId, Because]]:
-    """The jobs of each pool; under a name that no pool has, those that name an accelerator that nobody has."""
+    """The jobs of each pool. Jobs that name an accelerator without a pool are listed under that name."""
     choice = PoolChoice(view, pools)
     members: dict[str, list[Job]] = {pool.name: [] for pool in pools}
     chosen: dict[JobId, Because] = {}

@@ -1,6 +1,6 @@
 """Why each job has what it has, in the same words whatever the policy: what `decide` prints and events carry.
 
-Worked out only when somebody asks: a cycle needs none of it. Numbers are those of the layout that is carried out, and
+Worked out only on demand: a cycle needs none of it. Numbers are those of the layout that is carried out, and
 name what is short in it.
 """
 

@@ -3,18 +3,19 @@
 A policy counts in one currency and knows nothing of nodes, so what it grants may not fit. Three things are done about
 that, pass after pass, until nothing new comes of it:
 
-- Minimums before growth. Whoever was granted workers and found no nodes is seated at its least size, at the price of
-  workers that others hold above theirs (`placement/least_seats.py`). Then growth comes back.
-- Whoever cannot be seated even so is left out, and with it every waiting job that asks for no less and every one that
-  no shrinking would make room for; the policy shares out again without them.
-- Whoever was seated with less than its grant takes part in the next pass with that as its maximum, so that what it
+- Minimums before growth. A job that was granted workers and found no nodes is seated at its least size, at the price
+  of workers that others hold above theirs (`placement/least_seats.py`). Then growth comes back.
+- A job that cannot be seated even so is left out, and with it every waiting job that asks for no less and every one
+  that no shrinking would make room for; the policy shares out again without them.
+- A job that was seated with less than its grant takes part in the next pass with that as its maximum, so that what it
   cannot use goes to others; what they leave is its own again in the end.
 
-A job that was left out beside one that was left out later may have a seat after all. In the end all of them are sought
-one beside what the others hold at least, and the policy shares out again with those that have one, in passes as before.
+A job that was left out beside one that was left out later may have a seat after all. In the end a seat is sought for
+all of them beside what the others hold at least, and the policy shares out again with those that get one, in passes
+as before.
 
 Passes are bounded by work: `PASSES_MIN`, and more while passes times jobs stay below `JOBS_LOOKED_AT_MAX`. A policy
-whose grants are wishes (DRAGON) settles all of this itself, and nothing is repaired behind its back.
+whose grants are wishes (DRAGON) settles all of this itself, and nothing is repaired after it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -59,15 +60,15 @@ class _Repair:
 
     def __init__(self, view: Snapshot, size: Sizing, place: Placing, target: Target, layout: Layout) -> None:
         self._view, self._size, self._place = view, size, place
-        self._playing = view  # those who still take part, with the sizes that are known to fit
+        self._playing = view  # the jobs that still take part, with the sizes that are known to fit
         self._target, self._layout = target, layout
-        self._seats: Mapping[JobId, tuple[Worker, ...]] | None = None  # once somebody had to be helped to one
+        self._seats: Mapping[JobId, tuple[Worker, ...]] | None = None  # None: no job had to be helped to one yet
         self._passes = max(PASSES_MIN, JOBS_LOOKED_AT_MAX // len(view.jobs))
         self._problems_left = PROBLEMS_MAX
-        self._granted: dict[JobId, Grant] = {}  # to those who took part with a smaller maximum afterwards
-        self._beside: set[JobId] = set()  # who had a seat when somebody's maximum became smaller
+        self._granted: dict[JobId, Grant] = {}  # to jobs that took part with a smaller maximum afterwards
+        self._beside: set[JobId] = set()  # jobs that had a seat when a job's maximum became smaller
         self._left_out: dict[JobId, Because] = {}
-        self._refused: dict[_Kind, tuple[int, Because]] = {}  # least size and reason of those who found no seat
+        self._refused: dict[_Kind, tuple[int, Because]] = {}  # least size and reason of jobs that found no seat
         self._first_memory = target.memory
         self._forced = {job_id: why for job_id, why in layout.becauses.items() if why.why in _FORCED}
 
@@ -79,7 +80,7 @@ class _Repair:
             short = short_of_grant(self._playing, self._target, self._layout)
             if not gone and not short:
                 break
-            if not self._beside.isdisjoint(standing):  # others were cut short beside somebody who is gone now
+            if not self._beside.isdisjoint(standing):  # others were cut short beside a job that is gone now
                 self._playing, self._granted = narrowed(self._view, self._left_out.keys(), {}), {}
                 self._beside.clear()
             for job_id in short:
@@ -96,8 +97,8 @@ class _Repair:
         return self._answer()
 
     def _bring_back(self) -> None:
-        """Whoever was left out beside somebody who was left out later may have a seat now. All who do come back at
-        once; where that cannot be, one after another, and with its least size if with more somebody else lost its own.
+        """A job that was left out beside one that was left out later may have a seat now. All that have one come back
+        at once; where that cannot be, one after another, at its least size if a larger one cost another job its seat.
         """
         back, seats = self._seats_for(self._coming_back())
         if not back or self._come_back(self._with(back), back, seats):
@@ -110,7 +111,7 @@ class _Repair:
                     self._left_out[job_id] = target.because_of(job_id)  # there is a seat, and the policy says no
 
     def _coming_back(self) -> list[JobId]:
-        """Those who were left out; who runs comes first, so that whoever came back in the last cycle stays."""
+        """Jobs that were left out; those that run come first, so that a job that came back in the last cycle stays."""
         jobs = self._view.by_id
         return sorted(self._left_out, key=lambda job_id: not jobs[job_id].workers)
 
@@ -157,7 +158,7 @@ class _Repair:
         return True
 
     def _with(self, back: list[JobId], *, at_least: bool = False) -> Snapshot:
-        """Those who take part, and these."""
+        """The jobs that take part, and these."""
         jobs = self._view.by_id
         known = {**self._playing.by_id, **{job_id: jobs[job_id] for job_id in back}}
         if at_least:
@@ -165,7 +166,7 @@ class _Repair:
         return replace(self._playing, jobs=tuple(known[job.id] for job in self._view.jobs if job.id in known))
 
     def _help(self) -> LeastSeats:
-        """Seat those who were left standing, if that can be."""
+        """Seat the jobs that found no nodes, if that can be."""
         standing = stranded(self._target, self._layout)
         least = least_seats(self._playing, self._target, self._layout, problems_max=self._problems_left)
         self._problems_left -= least.problems
@@ -194,7 +195,7 @@ class _Repair:
         self._layout = self._place(regrown(self._view, self._target, layout.workers), self._target)
 
     def _leave_out(self) -> set[JobId]:
-        """Those who were granted workers and have no seat: they are left out from now on."""
+        """Jobs that were granted workers and have no seat: they are left out from now on."""
         target, layout, jobs = self._target, self._layout, self._playing.by_id
         standing = stranded(target, layout)
         for job_id in standing:
@@ -205,10 +206,10 @@ class _Repair:
         return set(standing)
 
     def _leave_out_hopeless(self, least: LeastSeats) -> set[JobId]:
-        """And with them those who wait for a grant that would be of no use to them.
+        """And with them the jobs that wait for a grant that would be of no use to them.
 
-        Nobody's cut is taken back for that: they hold nothing, and a job that runs is not left out in this way, so who
-        runs and who waits would change places in every cycle.
+        No cut of another job is taken back for that: they hold nothing, and a job that runs is not left out in this
+        way, so jobs that run and jobs that wait would change places in every cycle.
         """
         hopeless = dict(self._hopeless(least))
         self._left_out.update(hopeless)
@@ -234,7 +235,7 @@ class _Repair:
         return None if least.could_ever_hold(spec, spec.workers_min) else _NO_NODES
 
     def _judge(self, verdicts: dict[JobId, Because]) -> None:
-        """Can those who found no seat ever start? Asked once for all that ask for the same."""
+        """Can the jobs that found no seat ever start? Asked once for all that ask for the same."""
         known: dict[_Kind, Because | None] = {}
         for job_id in self._left_out:
             job = self._view.by_id[job_id]

@@ -1,9 +1,9 @@
 """Room kept for a job that has waited too long, so that others cannot starve it; it binds the policy as well.
 
 The job that has waited longest is the head. If its minimum fits beside what the policy lets run on, it starts, whatever
-the policy thinks of it, and the policy shares out what is left. If not, nodes are set aside for it: they take nobody
-new but let everybody finish, and the policy may not count on what is free there. Once the head runs, it keeps its
-minimum for as long as a wait that is too long lasts: a start that is taken back a cycle later is no start.
+the policy thinks of it, and the policy shares out what is left. If not, nodes are set aside for it: they take no
+other new workers, those that run there may finish, and the policy may not count on what is free there. Once the head
+runs, it keeps its minimum for `starving_after_s`, so that its start is not taken back a cycle later.
 
 Nodes are chosen so that the head's whole gang fits on them once they are empty, emptiest first, so the choice stays the
 same from cycle to cycle while they drain.
@@ -38,11 +38,11 @@ class Reservation:
     size: Sizing  # the policy, bound
     head: JobId | None
     waits: bool  # nodes are set aside, as the head cannot start yet
-    wake_s: float | None  # somebody will have waited too long, or have run long enough
+    wake_s: float | None  # when a job will have waited too long, or have run long enough
     favoured: tuple[JobId, ...]
 
     def remembered(self, memory: PolicyMemory, layout: Layout) -> PolicyMemory:
-        """The policy's memory, and who was let in."""
+        """The policy's memory, and which jobs were let in."""
         let_in = [*self.favoured, *([] if self.head is None else [self.head])]
         names = {f"{MEMORY}{job_id}": 1.0 for job_id in let_in if layout.workers_of(job_id)}
         return replace(memory, values={**memory.values, **names}) if names else memory

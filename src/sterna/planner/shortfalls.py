@@ -11,7 +11,7 @@ from sterna.model.target import Target
 
 
 def stranded(target: Target, layout: Layout) -> list[JobId]:
-    """Those who were granted workers and found no nodes, in the policy's order."""
+    """Jobs that were granted workers and found no nodes, in the policy's order."""
     grants, placed = target.grants, layout.workers
     if len(placed) >= len(grants) and all(placed.values()):
         return []  # the common case, and a cheap one
@@ -19,7 +19,7 @@ def stranded(target: Target, layout: Layout) -> list[JobId]:
 
 
 def short_of_grant(view: Snapshot, target: Target, layout: Layout) -> dict[JobId, int]:
-    """Sizes of those who were seated with less than their grant, where others could use what they cannot."""
+    """Sizes of jobs that were seated with less than their grant, where others could use what they cannot."""
     jobs, placed, currency = view.by_id, layout.workers, view.currency
     sizes: dict[JobId, int] = {}
     for job_id, (workers, floor, _) in target.grants.items():
@@ -33,7 +33,7 @@ def short_of_grant(view: Snapshot, target: Target, layout: Layout) -> dict[JobId
     for job_id, grant in target.grants.items():
         if job_id not in sizes and grant.workers < jobs[job_id].spec.size_largest:
             return sizes
-    return {}  # nobody else has a use for it
+    return {}  # no other job has a use for it
 
 
 def narrowed(view: Snapshot, gone: Set[JobId], sizes: Mapping[JobId, int]) -> Snapshot:

@@ -27,11 +27,11 @@ def changes(view: Snapshot, target: Target, layout: Layout) -> Changes:
     grows: list[Grow] = []
     placed, by_id = layout.workers, view.by_id
     different = [job_id for job_id, wanted in placed.items() if by_id[job_id].workers is not wanted]
-    for job_id in (*(view.holders - placed.keys()), *different):  # nobody else has or gets anything
+    for job_id in (*(view.holders - placed.keys()), *different):  # all others stay as they are
         job, wanted = by_id[job_id], placed.get(job_id, ())
         held = job.workers
         if wanted == held:
-            continue  # the cheapest migration there is
+            continue  # nothing to do
         because = layout.becauses.get(job_id) or target.because_of(job_id)
         if wanted and len(wanted) < len(held) and because.why in _WHY_IT_HAS:
             because = Because(Why.GAVE_WAY, (("workers_before", len(held)), ("workers_now", len(wanted))))
@@ -53,7 +53,7 @@ def survivors(job: Job, wanted: tuple[Worker, ...]) -> tuple[Worker, ...]:
 
 def ordered_steps(view: Snapshot, change: Changes, *, counted: bool) -> tuple[Step, ...]:
     """Stops first, then shrinks; then starts and growth: first what fits beside everything that is still leaving,
-    then what needs the room that is being let go of. So unrelated jobs do not wait for somebody's grace period.
+    then what needs the room that is being let go of. So unrelated jobs do not wait for another job's grace period.
     """
     jobs = view.by_id
     shrinks, grows = change
@@ -78,7 +78,7 @@ def ordered_steps(view: Snapshot, change: Changes, *, counted: bool) -> tuple[St
 
 
 def _apart(view: Snapshot, shrinks: list[Shrink], grows: list[Grow]) -> tuple[list[Grow], list[Grow]]:
-    """Growth whose new workers all land on nodes that nobody is leaving, and the rest."""
+    """Growth whose new workers all land on nodes that no worker is leaving, and the rest."""
     jobs = view.by_id
     kept = {shrink.job_id: shrink.to for shrink in shrinks}
     leaving = {worker.node for job in view.leaving for worker in job.leaving}

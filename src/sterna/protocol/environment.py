@@ -1,7 +1,7 @@
-"""Who a worker is, as its environment says: the names of the variables, how an engine sets and a worker reads them.
+"""A worker's identity, as its environment says: the names of the variables, how an engine sets and a worker reads them.
 
-Inside torchrun's children its own `RANK`, `WORLD_SIZE` and `LOCAL_RANK` win over ours, since only it knows who is
-there after a rendezvous. Its restart count does not tell launches apart (it stays the same when members change and
+Inside torchrun's children its own `RANK`, `WORLD_SIZE` and `LOCAL_RANK` win over ours, since only it knows the
+members after a rendezvous. Its restart count does not tell launches apart (it stays the same when members change and
 differs between agents), so nothing here is an identity of a launch: ranks find each other by other means.
 """
 
@@ -25,7 +25,7 @@ GANG = "STERNA_GANG"  # "0": the ranks train independently of each other (parame
 SIGNALS = "STERNA_SIGNALS"  # "1": SIGTERM counts as an order to stop, as if the program had asked to listen for it
 TERMINATION_LOG = "STERNA_TERMINATION_LOG"  # file that holds the worker's last word once its container is gone
 GRACE_S = "STERNA_GRACE_S"  # seconds between SIGTERM and SIGKILL, the pod's terminationGracePeriodSeconds
-MONITOR_URL = "STERNA_MONITOR_URL"  # of the node's monitor, http://10.0.0.1:8081; absent: nobody wants reports
+MONITOR_URL = "STERNA_MONITOR_URL"  # of the node's monitor, http://10.0.0.1:8081; absent: no reports are wanted
 MONITOR_TOKEN = "STERNA_MONITOR_TOKEN"
 MONITOR_TOKEN_FILE = "STERNA_MONITOR_TOKEN_FILE"  # wins over the token itself, since it can be replaced
 POD = "STERNA_POD"  # the name that reports are sent under
@@ -86,20 +86,20 @@ class WorkerIdentity:
 
     rank: int = 0
     world_size: int = 1
-    local_rank: int = 0  # among the processes of this worker; the first one speaks for the worker
+    local_rank: int = 0  # among the processes of this worker; the first one reports for the worker
     job: str = ""
     worker: str = ""
     incarnation: int = 0
     checkpoint_dir: Path | None = None  # None: there is nowhere to keep checkpoints
     mailbox: Path | None = None
-    wake: Path | None = None  # None: there is no engine on this machine, so nobody but SIGTERM gives orders
+    wake: Path | None = None  # None: there is no engine on this machine, so only SIGTERM gives orders
     standby: bool = False
     gang: bool = True
     signals: bool = False
     termination_log: Path | None = None
-    grace_s: float | None = None  # None: nobody said how long a stop may take
+    grace_s: float | None = None  # None: how long a stop may take is not known
     run_id: str = ""  # torchrun's, the same for all its members
-    elastic: bool = False  # under a torchrun whose members come and go: to stop is for those who are told, not for all
+    elastic: bool = False  # under a torchrun whose members come and go: to stop is for those that are told, not for all
 
     @property
     def inside(self) -> bool:

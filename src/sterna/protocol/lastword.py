@@ -15,8 +15,8 @@ LAST_WORD_BYTES_MAX = 2048
 def write_last_word(path: str | os.PathLike[str], status: Status) -> None:
     """Replace what the file says. Raises OSError.
 
-    One write covers all that was there before, the rest with blanks, which JSON allows: whoever is killed right after
-    it has still left one whole message.
+    One write covers all that was there before, the rest with blanks, which JSON allows: a worker that is killed
+    right after it has still left one whole message.
     """
     message = status.to_compact_json(bytes_max=LAST_WORD_BYTES_MAX).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)

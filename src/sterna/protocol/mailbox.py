@@ -15,7 +15,7 @@ ORDERS_FILE = "orders.json"
 STATUS_FILE = "status.json"
 WAKE_SOCKET = "wake"
 
-_MESSAGE_BYTES_MAX = 1 << 20  # no honest message comes near; a reader does not load more for anybody
+_MESSAGE_BYTES_MAX = 1 << 20  # no honest message comes near; a reader does not load more
 
 
 def write_orders(mailbox: str | os.PathLike[str], orders: Orders) -> None:
@@ -54,7 +54,7 @@ def write_atomically(path: Path, text: str) -> None:
 def read_regular(path: Path, *, bytes_max: int) -> bytes | None:
     """A file's content. None: there is none, it is longer, or it is a pipe, a device or a link instead of a file.
 
-    Never waits: whoever may write to a directory may put a pipe there, and its reader would wait for ever.
+    Never waits: a program that may write to a directory may put a pipe there, and its reader would wait for ever.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
 """What engine and worker tell each other: orders one way, status the other. Values and their JSON form, no files.
 
 `from_json` answers None for anything that is not exactly such a message: a half-written, foreign or hostile file is
-"nothing new" to its reader, never an exception in somebody's training loop or in the engine.
+"nothing new" to its reader, never an exception in a training loop or in the engine.
 """
 
 import json
@@ -18,7 +18,7 @@ NUMBER_MAX = 1e30  # what a program measures; beyond it, it has diverged. Sums a
 AMOUNT_MAX = 1e15  # of steps, seconds and the like
 TEXT_MAX = 4096  # characters; of more the beginning
 METRICS_MAX = 256
-MOMENT_MAX_S = 1e10  # moments are shown as dates, and calendars end
+MOMENT_MAX_S = 1e10  # moments are shown as dates, which have a last year
 
 
 class Order(StrEnum):
@@ -45,7 +45,7 @@ class WorkerPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """The engine's latest word to one worker. A higher `seq` replaces a lower one; nothing is queued."""
+    """The engine's latest message to one worker. A higher `seq` replaces a lower one; nothing is queued."""
 
     seq: int
     order: Order
@@ -83,7 +83,7 @@ class CommittedCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A worker's latest word about itself.
+    """A worker's latest message about itself.
 
     All `_mono_s` are CLOCK_MONOTONIC: comparable on one machine and boot, meaningless elsewhere. The `_wall_s` are the
     worker's own clock in seconds since 1970, told only in a last word: for people to read, never to order things by.

@@ -4,7 +4,7 @@ Values, their JSON form and strict parsing with limits; no files and no sockets.
 monitor of its node (`POST /reports`), a monitor sends them on to the scheduler in batches, in the same form. Fields
 that are not known are passed over, so that a newer sender is understood; a known field that holds something else than
 it should refuses its report, and `BadReport` names the field, its value and what would do. The other reports of a batch
-are none the worse for it: they are of other jobs.
+are still taken: they are of other jobs.
 
 A report's `seq` must rise per pod: what was seen before is a replay. `next_seq` counts in microseconds since 1970, so
 that a process that starts again under the same name goes on above its predecessor without having known it.
@@ -48,20 +48,20 @@ class BadReport(ValueError):
 class Usage(NamedTuple):
     """What a worker uses right now."""
 
-    cpu: float | None = None  # cores. None: nobody could measure it; the same with the others
+    cpu: float | None = None  # cores. None: it could not be measured; the same with the others
     memory_bytes: int | None = None
     gpu: float | None = None  # cards kept busy: 1.5 is one wholly and one half
     gpu_memory_bytes: int | None = None
 
 
 class Report(NamedTuple):
-    """One word about a worker, or about its job as a whole. None anywhere: this report does not say."""
+    """One message about a worker, or about its job as a whole. None anywhere: this report does not say."""
 
     pod: str  # namespace/name; a bare name where the sender's token says the namespace. A job's own id: the whole job
     seq: int  # rises per pod. 0: measured by the monitor itself, the newest counts, and order does not matter
     at_s: float  # seconds since 1970, by the clock of the node that the worker is on
     value: float | None = None  # an evaluation's result
-    metric: str = ""  # what the value is called; "": nobody said
+    metric: str = ""  # what the value is called; "": not said
     step: int | None = None
     epoch: int | None = None
     units_done: float | None = None
@@ -90,7 +90,7 @@ class Refusal(NamedTuple):
     """One report of a batch that was not taken; the others were judged by themselves."""
 
     place: int  # in the batch, from 0
-    pod: str  # that it was to be about. "": nobody can tell
+    pod: str  # that it was to be about. "": not known
     why: str
 
 
@@ -102,9 +102,9 @@ class Batch(NamedTuple):
     node: str = ""
     load: Usage | None = None  # of the whole node, everything that runs there included
     instance: str = ""  # of the scheduler that the monitor heard last; "": of none so far
-    asks_tokens: bool = False  # a token came in that the monitor does not know: whose are those of this node's jobs?
+    asks_tokens: bool = False  # a token came in that the monitor does not know: it asks for those of this node's jobs
     faults: Mapping[str, str] = {}  # namespace/pod -> why its output is not searched for values as its job wants it
-    refused: tuple[Refusal, ...] = ()  # what was in it and is no report. Known to the one who read it, never sent
+    refused: tuple[Refusal, ...] = ()  # what was in it and is no report. Known to its reader, never sent
     places: tuple[int, ...] = ()  # where each of `reports` was in what was read. Empty: they are all
 
     def to_json(self) -> bytes:
@@ -159,13 +159,13 @@ class Answer(NamedTuple):
 
     instance: str  # changes with every start of the scheduler, which takes nothing out of a batch that names another:
     #                the monitor then tells all again, oldest first, so that order is kept
-    passed_over: int = 0  # reports whose seq had been seen, or that are about nobody the scheduler knows
+    passed_over: int = 0  # reports whose seq had been seen, or that are about no pod the scheduler knows
     follow: Mapping[
         str, str
     ] = {}  # namespace/pod -> the regular expression to follow its log with; only when it has one
     refused: Mapping[int, str] = {}  # place in the batch -> why that report will never be taken. The others were, or
     #                                  had been before
-    tokens: Mapping[str, str] | None = None  # digest of a job's token -> namespace/name/uid. None: nobody asked
+    tokens: Mapping[str, str] | None = None  # digest of a job's token -> namespace/name/uid. None: not asked for
 
     def to_json(self) -> bytes:
         body: dict[str, Any] = {"instance": self.instance, "passed_over": self.passed_over, "follow": dict(self.follow)}
@@ -245,7 +245,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _pod_in(row: object) -> str:
-    """Whom something that is no report was to be about. "": it does not say so in a way that could be meant."""
+    """The pod that something that is no report was to be about. "": it names none, or no possible one."""
     pod = row.get("pod") if isinstance(row, dict) else None
     return pod if isinstance(pod, str) and len(pod) <= 2 * NAME_MAX and _POD.fullmatch(pod) else ""
 

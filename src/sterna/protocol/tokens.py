@@ -1,9 +1,9 @@
 """Who may report: one secret per installation, and tokens that are derived from it, for jobs and for nodes.
 
-A job's token says which job it is for and proves it by HMAC-SHA256 over `namespace/name/uid`, so whoever holds the
-secret can check any token and has to remember none. With it one may report for the pods of that job and do nothing
-else. A node's token is what the monitor of that node is known by to the scheduler: with it one may report what happens
-on that node and do nothing else. The secret itself, as a bearer token, may do everything; it stays with the scheduler.
+A job's token says which job it is for and proves it by HMAC-SHA256 over `namespace/name/uid`, so a holder of the
+secret can check any token and has to remember none. It permits reports for the pods of that job and nothing else. By a
+node's token the scheduler knows the monitor of that node; it permits reports of what happens on that node and nothing
+else. The secret itself, as a bearer token, permits everything; it stays with the scheduler.
 
 A monitor has no secret to check tokens by. The scheduler tells it the digests (SHA-256) of the tokens of jobs that have
 pods on its node: enough to know a token, and not to make one (docs/decisions/0019).
@@ -110,7 +110,7 @@ class TokenFile:
 class Gate:
     """Tells whose a bearer token is. `secrets` is asked each time, so that replaced secrets take effect.
 
-    `told` are tokens that somebody who has the secret vouches for: owners by digest.
+    `told` are tokens that a holder of the secret vouches for: owners by digest.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Gate:
         self._owners: dict[str, TokenOwner] = {}
 
     def owner_of(self, authorization: str | bytes | None) -> TokenOwner | None:
-        """From the value of an Authorization header. None: whoever it is may not come in."""
+        """From the value of an Authorization header. None: the request is not admitted."""
         text = authorization.decode("latin-1") if isinstance(authorization, bytes) else authorization or ""
         secrets = self._secrets()
         if secrets != self._made_of:

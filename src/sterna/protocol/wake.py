@@ -1,4 +1,4 @@
-"""Datagrams that say "look again", in both directions, over unix sockets. They carry no truth and may be lost.
+"""Datagrams that say "look again", in both directions, over unix sockets. They carry no state and may be lost.
 
 Sending never blocks and never raises. A socket's path may be longer than the kernel's 107 bytes (deep state
 directories, test directories): it is then reached through an open handle on its directory.
@@ -18,7 +18,7 @@ _DATAGRAM_BYTES_MAX = 4096
 
 
 def wake_worker(mailbox: str | os.PathLike[str]) -> None:
-    """Tell a worker to read its orders. Nobody listening, or its queue full: it will look by itself."""
+    """Tell a worker to read its orders. If it does not listen, or its queue is full, it looks by itself."""
     _send(Path(mailbox) / WAKE_SOCKET, b"")
 
 

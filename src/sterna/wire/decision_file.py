@@ -30,7 +30,7 @@ Record = dict[str, Any]
 
 
 def decision_record(view: Snapshot, decision: Decision) -> Record:
-    """In the order in which a reader asks: who gets how much, where, what is done about it, and why."""
+    """In the order in which a reader asks: how much each job gets, where, what is done about it, and why."""
     reasons = Reasons(view, decision)
     return {
         "apiVersion": API_VERSION,

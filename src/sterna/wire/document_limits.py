@@ -1,8 +1,7 @@
 """Text from outside becomes plain values here, within limits: size, depth, number of values, aliases.
 
 JSON and YAML come out alike: dicts with text keys, lists, text, finite numbers, booleans, None. A key that stands
-twice is refused, because whichever of the two a reader takes, somebody meant the other. What the values mean is for
-whoever asked.
+twice is refused, because its author may have meant either of the two. What the values mean is for the caller.
 """
 
 import json
@@ -33,8 +32,8 @@ def read_document(
 ) -> Document:
     """The value that `text` says, as JSON if it opens with a bracket and as YAML otherwise.
 
-    `values_max` left out goes by `bytes_max`. `first_line` is where `text` begins in what its author has, who is told
-    of lines there.
+    `values_max` left out goes by `bytes_max`. `first_line` is where `text` begins in its author's document:
+    errors name lines of that document.
     """
     decoded = decoded_text(text, name=name, bytes_max=bytes_max)
     values_max = max(1, bytes_max // MIB) * VALUES_PER_MIB_MAX if values_max is None else values_max

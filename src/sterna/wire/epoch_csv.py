@@ -2,7 +2,7 @@
 
 Columns are found by name and may stand in any order; others are ignored. Rows that are not complete (a value is
 missing or NA, the last line was cut short, the header was written again after a restart) are skipped, because a log
-that somebody is still writing to is the normal case. A row that is complete and makes no sense is an error.
+that a program is still writing to is the normal case. A row that is complete and makes no sense is an error.
 """
 
 import csv
@@ -83,7 +83,7 @@ def _seconds(line: int, row: Mapping[str, str], column: str) -> float:
 
 
 def _moment(line: int, row: Mapping[str, str], column: str) -> float:
-    """A full second is written without a fraction; there is no zone, so one is as good as another."""
+    """A full second is written without a fraction; where there is no zone, UTC is assumed."""
     try:
         moment = datetime.fromisoformat(row[column].strip())
     except ValueError:

@@ -20,7 +20,7 @@ from sterna.wire.problems import Body
 
 RoleName = Annotated[Role, Field(strict=False)]
 
-_LINEAR_TO = 1024  # beyond it an assumed curve is flat; nobody has seen linear speed-up there
+_LINEAR_TO = 1024  # beyond it an assumed curve is flat; linear speed-up has not been seen there
 _LINEAR = SpeedupCurve.linear(_LINEAR_TO).pace_s
 
 

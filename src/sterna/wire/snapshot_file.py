@@ -24,7 +24,7 @@ from sterna.wire.node_shape import DeviceBody, GuestBody, NodeBody, ResourcesBod
 from sterna.wire.problems import Body, InvalidDocument, Problem, problems_of
 from sterna.wire.snapshot_text import API_VERSION, snapshot_record, written
 
-GPUS_MAX = 1_000_000  # in all; cards are told apart one by one, so a slip of the pen must not ask for billions
+GPUS_MAX = 1_000_000  # in all; cards are told apart one by one, so a typing error must not ask for billions
 
 
 class MemoryBody(Body):

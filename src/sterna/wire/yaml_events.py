@@ -1,7 +1,7 @@
 """YAML by the 1.2 core rules, built from parser events: `no` is text, a date is text, and there are no tags.
 
-There is no recursion, and an alias counts for everything it stands for, so neither a deep document nor a laughing
-one costs more than its limits allow. Keys are text however they are written.
+There is no recursion, and an alias counts for everything it stands for, so neither a deep document nor one of
+nested aliases costs more than its limits allow. Keys are text however they are written.
 """
 
 import re

@@ -39,7 +39,7 @@ def state_home(given: str | None = None) -> Path:
 
 
 def prepare_home(home: Path) -> None:
-    """Make the home, for its owner's eyes only."""
+    """Make the home, with access for its owner only."""
     try:
         home.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         if home.stat().st_mode & 0o077:

@@ -92,7 +92,7 @@ def say(words: str, *, quiet: bool = False) -> None:
 def complete_jobs(ctx: typer.Context, incomplete: str) -> list[str]:
     namespace = ctx.params.get("namespace") or "default"
     jobs = _completed(ctx, lambda client: client.jobs())
-    jobs = jobs or _completed(ctx, lambda client: client.jobs(namespace=namespace))  # who may not see all of them
+    jobs = jobs or _completed(ctx, lambda client: client.jobs(namespace=namespace))  # the user may not list all of them
     names = [job["name"] if job["namespace"] == namespace else job["id"] for job in jobs]
     return sorted(name for name in names if name.startswith(incomplete))
 

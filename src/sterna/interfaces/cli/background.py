@@ -1,4 +1,4 @@
-"""An engine that runs on when its terminal is gone: started, waited for, and its words shown if it does not come up."""
+"""An engine that runs on when its terminal is gone: started, waited for, and its output shown if it does not start."""
 
 import os
 import subprocess

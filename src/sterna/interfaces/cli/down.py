@@ -45,7 +45,7 @@ def down(
 
 
 def _runs(pid: int) -> bool:
-    """Alive, and not merely waiting for its parent to notice."""
+    """Alive, and no zombie that waits for its parent."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as source:
             return source.read().rpartition(")")[2].split()[0] != "Z"

@@ -132,7 +132,7 @@ def main() -> None:
 
 
 def run(program: str, *, engine: Engine | None = None) -> None:
-    """The commands under this name. `engine` is whom they ask unless they are told; None: the environment says."""
+    """The commands under this name. `engine` is the one asked unless an option differs; None: the environment says."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process, which is no error
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - kept to the end

@@ -261,7 +261,7 @@ def operator(run: OperatorOptions) -> None:
 
 
 def _require_token(run: OperatorOptions) -> None:
-    """Nothing that moves work, or believes reports, is ever open to whoever finds its address."""
+    """Whatever moves work, or believes reports, needs a token: to know its address is not enough."""
     if run.token_file is not None:
         return
     asked = {

@@ -86,5 +86,5 @@ def _one_after_another(pairs: Sequence[Pair], on_progress: OnProgress) -> list[F
 
 
 def _die_quietly() -> None:
-    """Ctrl-C reaches these processes too; the one that started them does the talking."""
+    """Ctrl-C reaches these processes too; the process that started them reports it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What a terminal is told: colour where it is wanted, errors in one line, progress only for those who watch."""
+"""What a terminal is told: colour where it is wanted, errors in one line, progress only if stderr is a terminal."""
 
 import os
 import sys

@@ -219,7 +219,7 @@ def _rebalancers(run: UpOptions) -> tuple[str, ...] | None:
 
 
 def _virtual_nodes(run: UpOptions) -> int | None:
-    """How many; None: the machine itself. Whoever says what a node has means a virtual one."""
+    """How many; None: the machine itself. Options that say what a node has mean a virtual one."""
     said = (run.gpus_per_node, run.cpus_per_node, run.memory_per_node)
     return 1 if run.nodes is None and any(value is not None for value in said) else run.nodes
 
@@ -248,7 +248,7 @@ def _require_consistent(run: UpOptions) -> None:
 
 
 def _require_alone(home: Path) -> None:
-    """A friendly word where somebody answers. That two engines never share a home is the engine's lock, not this."""
+    """A clear error where an engine answers. The engine's lock, not this, keeps two engines from sharing a home."""
     from sterna.interfaces.client import Client
 
     client = Client(str(home), deadline_s=_ANSWERS_WITHIN_S)

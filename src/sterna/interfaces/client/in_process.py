@@ -28,7 +28,7 @@ class InProcess:
 
     def __init__(self, opening: Opening, *, whom: str, deadline_s: float = DEADLINE_S) -> None:
         self._opening = opening
-        self._whom = whom  # is asked, in words
+        self._whom = whom  # what is asked, as error messages name it
         self._deadline_s = deadline_s
         self._thread: threading.Thread | None = None
         self._closed = False

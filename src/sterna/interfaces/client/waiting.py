@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 STATES = ("succeeded", "finished", "running", "suspended", "deleted")
 
 _LOOK_AGAIN_S = 5.0  # at the latest, whatever the engine says has changed
-_ENGINE_GONE_S = 30.0  # for how long an engine may be away before we believe it
+_ENGINE_GONE_S = 30.0  # for how long an engine may be away before the wait fails
 _FINISHED = ("Succeeded", "Failed")
 
 Record = dict[str, Any]
@@ -78,7 +78,7 @@ def _sleep(client: "Client", counter: int, most_s: float) -> int:
         now = client.changed(after=counter, timeout_s=most_s)
     except EngineUnavailable:
         now = counter
-    if now == counter:  # an engine that answers at once must not make us spin
+    if now == counter:  # an engine that answers at once must not cause a busy loop
         time.sleep(max(0.0, min(most_s, 0.2) - (time.monotonic() - begun_s)))
     return now
 

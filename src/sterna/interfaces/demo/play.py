@@ -53,7 +53,7 @@ class Play:
     sleep: Callable[[float], None] = time.sleep
 
     def run(self) -> Seen:
-        """From the first cue until every job has ended, or patience has."""
+        """From the first cue until every job has ended, or until `GIVES_UP_AFTER_S`."""
         seen, lanes = Seen(), _Lanes()
         began, told = self.clock(), 0
         script = list(self._script())

@@ -1,4 +1,4 @@
-"""Who held how many workers when: one row a job, darker where it held more. Waiting is a thin line."""
+"""How many workers each job held when: one row a job, darker where it held more. Waiting is a thin line."""
 
 from collections.abc import Sequence
 from html import escape

@@ -53,7 +53,7 @@ def series(index: int) -> dict[str, str]:
 
 
 def document(*children: str, width: float, height: float, title: str, description: str) -> str:
-    """A whole picture, with a name and a description for those who cannot see it."""
+    """A whole picture, with a name and a description for users who cannot see it."""
     return tag(
         "svg",
         tag("title", escape(title)),

@@ -32,7 +32,7 @@ def decision_text(view: Snapshot, decision: Decision, *, policy: str, strong: Em
 
 
 def _row(job: Job, decision: Decision, reasons: Reasons) -> tuple[str, ...]:
-    """`granted` is the policy's word, `will be` what placement could make of it."""
+    """`granted` is what the policy grants, `will be` what placement could make of it."""
     grant = decision.target.grants.get(job.id)
     wanted = decision.layout.workers_of(job.id)
     because = reasons.of(job)

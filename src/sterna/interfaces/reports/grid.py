@@ -32,7 +32,7 @@ def aligned(
 
 
 def safe(words: object) -> str:
-    """What a program or a manifest said, unable to steer a terminal."""
+    """Text of a program or a manifest, control characters replaced, so that it cannot steer a terminal."""
     return str(words).translate(_CONTROL)
 
 

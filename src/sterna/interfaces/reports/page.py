@@ -1,4 +1,4 @@
-"""One HTML page about several runs: numbers, distributions, utilisation, who ran when. Needs nothing but itself.
+"""One HTML page about several runs: numbers, distributions, utilisation, which job ran when. Needs nothing but itself.
 
 No script, font or style is fetched, and the page says so in its content policy: it can be mailed, archived or put on
 an intranet as it is. Tables sort by a click on a head; without scripts they are simply not sortable.

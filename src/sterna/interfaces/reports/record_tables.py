@@ -64,7 +64,7 @@ def workers_of(job: Record) -> str:
 
 
 def growth_of(job: Record) -> str:
-    """How its evaluation value grows, in a word."""
+    """How its evaluation value grows: its category."""
     return str((job.get("growth") or {}).get("category") or NOTHING)
 
 

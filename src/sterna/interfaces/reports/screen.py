@@ -34,7 +34,7 @@ _JOB_HEADS = ("", "JOB", "STATUS", "SIZE", "PROGRESS", "", "STEP", "STEP/S", "LE
 
 
 class Mark(NamedTuple):
-    """How a job is told from others: a letter, for those who see no colour, and a colour."""
+    """How a job is told from others: a letter, for users who see no colour, and a colour."""
 
     letter: str
     style: str

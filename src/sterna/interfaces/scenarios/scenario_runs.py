@@ -1,4 +1,4 @@
-"""Run the arms of a scenario and set them side by side: how much sooner, for whom, and at whose expense."""
+"""Run the arms of a scenario and set them side by side: how much sooner, for which jobs, and which end later."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class ArmOutcome:
 
     @property
     def losers(self) -> tuple[JobChange, ...]:
-        """Jobs that took longer than in the first arm by more than a hundredth, the unluckiest first."""
+        """Jobs that took longer than in the first arm by more than a hundredth, those that lose most first."""
         later = [job for job in self.jobs if job.change > 0.01]
         return tuple(sorted(later, key=lambda job: (-job.change, job.job)))
 

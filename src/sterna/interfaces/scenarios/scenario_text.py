@@ -23,7 +23,7 @@ def arms_markdown(outcomes: Sequence[ArmOutcome]) -> str:
 
 
 def losers_text(outcomes: Sequence[ArmOutcome]) -> str:
-    """Who pays, arm by arm; the unluckiest only, where there are many."""
+    """Jobs that end later, arm by arm; where there are many, only those that lose most."""
     lines = []
     for outcome in outcomes[1:]:
         losers = outcome.losers

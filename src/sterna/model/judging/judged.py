@@ -71,7 +71,7 @@ class Judged(NamedTuple):
         if self.last_s is None or self.judge.rule is Rule.COMPAT:
             return Judged.fresh(self.judge)  # container-migration knows pods by name, and a moved pod has another
         return self._replace(
-            last_s=at_s if abs(at_s) <= MOMENT_MAX_S else self.last_s,  # may go back: a clock that was wrong heals here
+            last_s=at_s if abs(at_s) <= MOMENT_MAX_S else self.last_s,  # may go back, after a clock that was wrong
             checked_s=None,
             gathered=Gathered(),
             checks=(),

@@ -11,7 +11,7 @@ Record: TypeAlias = dict[str, float | list[float]]
 
 
 class UnreadableRecord(ValueError):
-    """Never leaves judging: whoever reads a record starts afresh instead."""
+    """Never leaves judging: the reader of such a record starts afresh instead."""
 
 
 def known(number: float | None) -> list[float]:

@@ -58,7 +58,7 @@ def _compat(judge: Judge, found: Finding) -> Sign:
     alpha, beta = 0.0, 0.0
     if found.number == 3:
         if any(entry.rate == 0.0 for entry in found.rates):
-            alpha = beta = math.nan  # the logarithm of nothing went into the sums, and no comparison is true any more
+            alpha = beta = math.nan  # the logarithm of 0 went into the sums, so every comparison is false
         else:
             trend = trend_of(found.rates)
             alpha, beta = (0.0, 0.0) if trend is None else trend

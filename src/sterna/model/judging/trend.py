@@ -1,4 +1,4 @@
-"""A straight line through the logarithm of growth: what growth to expect now, and how much of it is guesswork."""
+"""A straight line through the logarithm of growth: what growth to expect now, and how uncertain that is."""
 
 import math
 from collections.abc import Sequence

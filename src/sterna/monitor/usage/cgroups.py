@@ -18,7 +18,7 @@ _DEPTH_MAX = 6
 
 class Counted(NamedTuple):
     cpu_s: float | None  # used since the group was made
-    memory_bytes: int | None  # now, without what the kernel would give back: caches of files nobody reads any more
+    memory_bytes: int | None  # now, without what the kernel would give back: caches of files that are no longer read
 
 
 class Cgroups:

@@ -70,7 +70,7 @@ class Measuring:
         return None if load == Usage() else load
 
     def _by_pod(self, workers: list[Watched], processes: Processes) -> dict[str, GpuUse]:
-        """Whose process it is: a descendant of the worker's first one, or a member of the pod's group."""
+        """A process is a pod's if it descends from the worker's first one, or is a member of the pod's group."""
         by_pid = {pid: each.pod for each in workers if each.pid is not None for pid in processes.tree(each.pid)}
         by_uid = {pod_uid_in(each.cgroup): each.pod for each in workers if each.cgroup is not None}
         used: dict[str, GpuUse] = {}
@@ -85,7 +85,7 @@ class Measuring:
 
 
 def _rate(before: dict[int, float] | None, now: dict[int, float], over_s: float | None) -> float | None:
-    """Cores. What began since then used its whole time since then; what ended took its last bit with it."""
+    """Cores. A process that began since then counts with all its time; the last time of one that ended is lost."""
     if before is None or not now or not over_s or over_s <= 0:
         return None
     return sum(max(0.0, cpu_s - before.get(pid, 0.0)) for pid, cpu_s in now.items()) / over_s

@@ -49,7 +49,7 @@ class Processes:
 
 
 def machine(proc: Path) -> Counted:
-    """CPU time spent by everything, and memory that nobody else could have."""
+    """CPU time spent by everything, and memory that no other process could have."""
     return Counted(_machine_cpu_s(proc), _machine_memory(proc))
 
 

@@ -80,7 +80,7 @@ def _object(schema: Any, named: Mapping[str, Any], required: Mapping[type[Shape]
         if shape.is_open and made.pop("enum", None):
             made["nullable"] = True  # where a pod has nothing to say, it may say "" or null as well
         properties[key] = made
-    if shape.any_case:  # whoever writes `worker` means Worker, and a schema can only know names in one spelling
+    if shape.any_case:  # an author who writes `worker` means Worker, and a schema can only know names in one spelling
         alike = list(properties.values())
         one = {key: value for key, value in alike[0].items() if key != "description"}
         return {"type": "object", "additionalProperties": one}

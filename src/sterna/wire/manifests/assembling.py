@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 
 
 class Own(NamedTuple):
-    """What a kind has a field of its own for; None: the annotations say, or nobody does."""
+    """What a kind has a field of its own for; None: the annotations say, or nothing does."""
 
     epochs: float | None = None
     priority: int | None = None
@@ -226,7 +226,7 @@ def _check_checkpoints(metadata: Metadata, pod: PodAt, findings: Findings) -> No
 
 
 def _check_kubeshare(metadata: Metadata, pods: Sequence[PodAt], findings: Findings) -> None:
-    """The word that chose one of DRAGON's two operators. Shares are counted with or without it, beside whole GPUs."""
+    """The annotation that chose one of DRAGON's operators. Shares are counted with or without it, beside whole GPUs."""
     shared = any(key in pod.template.metadata.annotations for pod in pods for key in KUBESHARE)
     match metadata.annotations.get(DRAGON_KUBESHARE):
         case None | "false":

@@ -107,7 +107,7 @@ def workload_of_elasticjob(job: ElasticJob, findings: Findings) -> Workload:
     parts = [_part(body, ("spec", "roles", role.value), role, body.replicas, findings) for role, body in fixed if body]
     parts.append(_part(spec, ("spec",), Role.WORKER, 1, findings))
     _check_contract(spec.contract, parts, findings)
-    # torchrun ends with its members: whoever is not among them at the end has nothing to say about it
+    # torchrun ends with its members: a worker that is not among them at the end has no part in the outcome
     leaders = spec.contract is Contract.TORCHRUN or any(part.role in _LEADERS for part in parts)
     success = spec.success_policy or (ElasticSuccess.LEADER if leaders else ElasticSuccess.ALL_WORKERS)
     return workload_of(

@@ -11,13 +11,13 @@ from sterna.wire.problems import Problem
 
 Path = tuple[str | int, ...]
 
-PROBLEMS_MAX = 200  # whoever has more has another problem
+PROBLEMS_MAX = 200  # more would not help the author
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class Findings:
-    """Of one document, by whose name each begins; one that stands alone needs none.
+    """Of one document; each begins with the document's name, unless it stands alone.
 
     Read `for_pods` it must do without words that only the process runner understands.
     """

@@ -1,4 +1,4 @@
-"""Migration: somebody asks for a job, one of its workers, or everything on a node to be moved.
+"""Migration: a request to move a job, one of its workers, or everything on a node.
 
 It is no job, so it stands apart from the kinds in `reading`: what comes out is a request, and the engine answers in the
 object's status. Whether there is such a job, worker or node is the engine's question.

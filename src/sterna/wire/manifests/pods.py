@@ -1,6 +1,6 @@
 """The parts of a pod that Sterna uses, in the shape Kubernetes gives them. Everything else of a pod may stand beside.
 
-Little is required here: what is missing is said by whoever needs it, so that one gap does not hide the other problems.
+Little is required here: what is missing is reported where it is needed, so that one gap does not hide other problems.
 """
 
 from enum import StrEnum
@@ -20,7 +20,7 @@ from sterna.wire.manifests.shapes import OpenShape, refuse_keys, words
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "gpu", "gpuMemory")
 _OTHER_RESOURCES = ("ephemeral-storage", "storage")
 _SECONDS_MAX = 10 * 365 * 24 * 3600
-_MANY = 100  # containers, ports, ...: more is nobody's pod
+_MANY = 100  # containers, ports, ...: no real pod has more
 # Of no type, because a pod takes 0.5 as well, which Kubernetes' "int or string" refuses.
 QUANTITY_SCHEMA = {"x-kubernetes-preserve-unknown-fields": True, "minimum": 0, "pattern": QUANTITY_PATTERN}
 

@@ -141,7 +141,7 @@ def _parts(replicas: PyTorchReplicas, findings: Findings) -> list[Part]:
 
 def _port(elastic: ElasticPolicy | None, parts: list[Part]) -> int | None:
     if elastic and elastic.rdzv_port is not None and elastic.rdzv_backend in (None, Backend.C10D):
-        return elastic.rdzv_port  # one of ourselves listens there
+        return elastic.rdzv_port  # a worker of the job listens there
     return next((port for part in parts if (port := named_port(part, PORT, main=CONTAINER))), None)
 
 

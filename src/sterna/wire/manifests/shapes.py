@@ -16,11 +16,11 @@ from pydantic_core import PydanticCustomError
 from sterna.wire.manifests.findings import Findings, Path
 from sterna.wire.problems import problems_of
 
-_LOOKED_AT_MAX = 200  # keys of one mapping: nobody misspells more, and looking costs
+_LOOKED_AT_MAX = 200  # keys of one mapping: no author misspells more, and looking costs
 _LENGTH_MAX = 40  # of a key that may be a misspelling
 _LIKENESS = 0.8  # "comand" and "limit" are above it, "cmd" is not: in open shapes it decides whether a key is wrong
 _HINT = 0.6  # in closed ones it is wrong anyway
-_ROUNDS_MAX = 16  # a document that is wrong on so many levels has said enough
+_ROUNDS_MAX = 16  # a document that is wrong on more levels is not examined further
 
 ShapeT = TypeVar("ShapeT", bound="Shape")
 
@@ -43,7 +43,7 @@ class Shape(BaseModel):
     @classmethod
     def _known_keys_only(cls, value: Any) -> Any:
         if not isinstance(value, dict):
-            return value  # whoever asked for this shape says what it should be
+            return value  # the validation that follows reports what it should be
         if cls.any_case:
             value = _in_case(value, cls.keys)
         unknown = [key for key in value if key not in cls.keys and key not in cls.foreign]

@@ -37,7 +37,7 @@ def bounds_of(
     high: Said | None = None,
     step: Said | None = None,
 ) -> Bounds:
-    """1 <= low <= initial <= high. A bound that nobody states is the initial size: such a job is not elastic."""
+    """1 <= low <= initial <= high. A bound that is not stated is the initial size: such a job is not elastic."""
     low = _once(low, count_annotation(metadata, "min-workers", findings), findings)
     high = _once(high, count_annotation(metadata, "max-workers", findings), findings)
     step = _once(step, count_annotation(metadata, "workers-step", findings), findings)
@@ -75,7 +75,7 @@ def _once(own: Said | None, annotated: Said | None, findings: Findings) -> Said 
 def _wrong_bound(
     low: Said | None, high: Said | None, initial: Said | None, findings: Findings, given: list[Path]
 ) -> None:
-    """A minimum above the maximum, where the one that nobody states is the initial size."""
+    """A minimum above the maximum, where the one that is not stated is the initial size."""
     above = high or initial
     if low and above:
         findings.wrong(low.path, low.value, f"at most {above.value}{_places(above)}", given=given)

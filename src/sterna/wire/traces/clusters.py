@@ -14,7 +14,7 @@ from sterna.wire.traces.trace_reading import header, opened
 NODES_LIMIT = 100_000
 GPUS_LIMIT = 1024  # of one node
 MIB, GIB = 1 << 20, 1 << 30
-UNNAMED_GPU = "gpu"  # the type of GPUs whose type nobody told
+UNNAMED_GPU = "gpu"  # the type of GPUs whose type is not known
 
 TIRESIAS_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu_p_node", "mem_p_node")
 ALIBABA_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")

@@ -20,7 +20,7 @@ node             where it would like to be
 servers          parameter servers, each with the request and limit of a worker
 cpu_limit_milli  what each container may use at most; without it there is no limit
 memory_limit_bytes
-cpu_demand_milli     what a worker could use if nobody were beside it, for runs in which jobs compete for CPU
+cpu_demand_milli     what a worker could use if nothing ran beside it, for runs in which jobs compete for CPU
 server_demand_milli  the same of a parameter server
 evaluation_start     the value before any work; it approaches evaluation_end exponentially,
 evaluation_end       by evaluation_rate for each unit of work (a second of one worker alone, in most models);

@@ -37,7 +37,7 @@ def muri(cells: Cells) -> TraceRow:
 
 
 def afs(cells: Cells) -> TraceRow:
-    """The request binds rigid policies only; how far a job may grow is its model's affair."""
+    """The request binds rigid policies only; how far a job may grow is for its model to say."""
     return TraceRow(
         id=cells.job_id,
         line=cells.line,
