@@ -72,7 +72,7 @@ requirements = st.sampled_from(
         LabelRequirement("zone", LabelOperator.NOT_IN, ("",)),
         LabelRequirement("", LabelOperator.EXISTS),
         LabelRequirement("disk", LabelOperator.DOES_NOT_EXIST),
-        LabelRequirement("cpus", LabelOperator.GREATER, ("-3",)),
+        LabelRequirement("cpus", LabelOperator.GREATER, ("3",)),
         LabelRequirement(NODE_NAME, LabelOperator.LESS, ("0",)),
     ]
 )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 NODE_NAME = "metadata.name"  # stands for the node's own name where a requirement names no label
 
 _DIGITS_MAX = 64  # a label's value has no more
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = re.compile(r"[0-9]+")  # no sign: that is no value of a label, and kube-scheduler fails on it
 
 
 class LabelOperator(StrEnum):
@@ -60,7 +60,11 @@ def values_expected(operator: LabelOperator, values: tuple[str, ...]) -> str | N
         case LabelOperator.EXISTS | LabelOperator.DOES_NOT_EXIST:
             return f"no values beside {operator}" if values else None
         case LabelOperator.GREATER | LabelOperator.LESS:
-            return None if len(values) == 1 and is_integer(values[0]) else f"one whole number beside {operator}"
+            return (
+                None
+                if len(values) == 1 and is_integer(values[0])
+                else f"one whole number without a sign beside {operator}"
+            )
 
 
 NodeTerm = tuple[LabelRequirement, ...]  # all of them hold; an empty term matches no node, as in Kubernetes
@@ -90,5 +94,5 @@ def all_terms(left: tuple[NodeTerm, ...], right: tuple[NodeTerm, ...]) -> tuple[
 
 
 def is_integer(text: str) -> bool:
-    """Is this a whole number that fits 64 bits, as Kubernetes reads one?"""
-    return len(text) <= _DIGITS_MAX and _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
+    """Is this a whole number that fits 64 bits, as kube-scheduler reads one?"""
+    return len(text) <= _DIGITS_MAX and _INTEGER.fullmatch(text) is not None and int(text) < 2**63

@@ -54,8 +54,9 @@ class SnapshotBody(Body):
         default_factory=list, description="serving pods that have no node yet, oldest first"
     )
     memory: MemoryBody = MemoryBody()
-    reserved_milli: WholeNumber = Field(
-        default=0, description="room that the policy must leave alone, in milli-GPU or -CPU"
+    reserved_milli: WholeNumber | None = Field(
+        default=None,
+        description="room that the policy must leave alone, in milli-GPU or -CPU; null: what the serving pods ask for",
     )
     seed: int = Field(default=0, description="the only source of chance for a policy that needs any")
     usage: dict[Name, ResourcesBody] = Field(
@@ -96,7 +97,7 @@ def snapshot_of(document: Any) -> Snapshot:
         seed=body.seed,
         usage={NodeId(node_id): used.to_model() for node_id, used in body.usage.items()},
     )
-    return replace(view, reserved=body.reserved_milli) if body.reserved_milli else view
+    return view if body.reserved_milli is None else replace(view, reserved=body.reserved_milli)
 
 
 def dump_snapshot(view: Snapshot) -> str:

@@ -29,10 +29,10 @@ def snapshot_record(view: Snapshot) -> Record:
         "nowSeconds": view.now_s,
         "nodes": [_node(node) for node in view.nodes],
         "jobs": [_job(job) for job in view.jobs],
+        **({"reservedMilli": view.reserved} if view.reserved or view.serving else {}),
         **_unless_empty(
             serving=[_guest(guest) for guest in view.serving],
             memory=memory_record(view.memory),
-            reservedMilli=view.reserved,
             seed=view.seed,
             usage={node_id: _resources(used) for node_id, used in view.usage.items()},
         ),

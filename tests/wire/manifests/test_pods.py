@@ -202,6 +202,7 @@ def test_what_one_role_demands_of_its_node_holds_for_the_whole_job():
         pytest.param(("zone", "In", []), "values", "at least one value", id="In nothing"),
         pytest.param(("zone", "Exists", ["a"]), "values", "no values", id="a value that must exist"),
         pytest.param(("cpus", "Gt", ["many"]), "values", "one whole number", id="greater than a word"),
+        pytest.param(("cpus", "Gt", ["-1"]), "values", "one whole number", id="greater than what no label can be"),
         pytest.param(("cpus", "Lt", ["1", "2"]), "values", "one whole number", id="less than two numbers"),
     ],
 )
