@@ -81,7 +81,7 @@ _SENTENCES: dict[Why, str] = {
     Why.CONVERGED: "its model hardly improves any more, so it leaves the crowded node to those that do",
     Why.NODE_OVERLOADED: "its node is loaded far above the mean of all nodes",
     Why.DEFRAGMENTED: "its room, joined with what is free beside it, is worth more than the pause of a move",
-    Why.NODE_CLOSED: "the node it was on takes nobody new any more",
+    Why.NODE_CLOSED: "the node it was on takes no new work any more",
     Why.POOL_CHOSEN: "it names no accelerator, and this is the first pool that suits it",
     Why.EVEN_LOAD: "no other node is so much less loaded that a move would help",
     Why.NO_TARGET: "the nodes that are less loaded have no room for it, or do not admit it",

@@ -109,7 +109,7 @@ class WorkerBody(Body):
     role: RoleName = Role.WORKER
     ordinal: WholeNumber
     node: Name
-    devices: list[Name] = Field(default_factory=list, description="which GPUs, where somebody cares")
+    devices: list[Name] = Field(default_factory=list, description="which GPUs, where it matters")
 
     def to_model(self) -> Worker:
         return Worker(self.role, self.ordinal, NodeId(self.node), tuple(map(DeviceId, self.devices)))
@@ -152,7 +152,7 @@ class GrowthBody(Body):
 
     category: Annotated[Category, Field(strict=False)] = Category.PROGRESSING
     score: Number | None = Field(default=None, description="null: fewer than two evaluations so far")
-    efficiency: Number | None = Field(default=None, description="score per CPU used; null: nobody measured the CPU")
+    efficiency: Number | None = Field(default=None, description="score per CPU used; null: the CPU was not measured")
     since_seconds: Moment = Field(default=0.0, description="when it came into this category")
 
     def to_model(self) -> Growth:
@@ -189,12 +189,12 @@ class StateBody(Body):
     ran_seconds: Amount = 0.0
     gpu_seconds_since_start: Amount = 0.0
     last_ran_seconds: Amount = 0.0
-    units_left: Amount | None = Field(default=None, description="work left, in the curve's units; null: nobody knows")
+    units_left: Amount | None = Field(default=None, description="work left, in the curve's units; null: unknown")
     curve: CurveBody | None = Field(default=None, description="null: linear, one second for a unit with one worker")
     checkpoint_seconds: Amount = Field(default=0.0, description="what saving costs")
     restart_seconds: Amount = Field(default=0.0, description="what stopping and starting again costs beside saving")
     progress: list[ProgressBody] = Field(default_factory=list)
-    growth: GrowthBody | None = Field(default=None, description="null: nobody has judged it")
+    growth: GrowthBody | None = Field(default=None, description="null: it was not judged")
     disruptions: list[DisruptionBody] = Field(default_factory=list)
 
     def to_model(self, spec: JobSpec, *, now_s: float) -> Job:

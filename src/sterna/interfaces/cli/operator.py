@@ -272,7 +272,7 @@ def _require_token(run: OperatorOptions) -> None:
     }
     for option, value in asked.items():
         if value is not None:
-            expected = "--token-file beside it: nobody comes in, or reports, without the installation's secret"
+            expected = "--token-file beside it: without the installation's secret no client comes in or reports"
             raise InvalidRequest(field=option, value=value, expected=expected)
 
 

@@ -96,7 +96,7 @@ def policy_text(found: Record) -> str:
         lines.append(f"rate limit  {found['rateLimitSeconds']:g} s between decisions")
     if found.get("rebalance") is not None:
         values = ", ".join(f"{key}={value}" for key, value in sorted((found.get("rebalanceSettings") or {}).items()))
-        names = ", ".join(found["rebalance"]) or "nobody: jobs are moved only where their size or a drain needs it"
+        names = ", ".join(found["rebalance"]) or "none: jobs are moved only where their size or a drain needs it"
         lines.append(f"rebalance   {names}{f' ({values})' if values else ''}")
     return "\n".join(lines)
 

@@ -13,8 +13,8 @@ Examples:
   sterna monitor --scheduler 10.0.0.1 --node gpu-1 --token-file gpu-1.token
 \b
 Run it where the secret is, and take the token to the node: with it one may report what happens on that node and nothing
-else, neither for another node nor as a job. The same secret and node always give the same token. On Kubernetes nobody
-needs it: there monitors are known by their service account.
+else, neither for another node nor as a job. The same secret and node always give the same token. It is not
+needed on Kubernetes: there monitors are known by their service account.
 """
 
 _NAME_MAX = 253

@@ -55,7 +55,7 @@ class Scenario:
 _SPECON_ARMS = (
     Arm("spread", "spread by pod count, nothing is moved"),
     Arm("specon", "SpeCon as published", ("specon",), {"mode": "off", "contention": "cpu"}),
-    Arm("specon+cost", "moves that pay and harm nobody much", ("specon",)),
+    Arm("specon+cost", "moves that pay and harm no job much", ("specon",)),
 )
 _SPECON = SimulationRequest(
     rules=RulesRequest(policy="fifo", placement="spread"),

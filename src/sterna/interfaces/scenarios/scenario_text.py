@@ -29,7 +29,7 @@ def losers_text(outcomes: Sequence[ArmOutcome]) -> str:
         losers = outcome.losers
         shown = ", ".join(_loser(job) for job in losers[:_LOSERS_SHOWN])
         more = f", and {len(losers) - _LOSERS_SHOWN} more" if len(losers) > _LOSERS_SHOWN else ""
-        lines.append(f"later under {outcome.arm.name}: {shown or 'nobody'}{more}")
+        lines.append(f"later under {outcome.arm.name}: {shown or 'no job'}{more}")
     return "\n".join(lines)
 
 

@@ -24,17 +24,15 @@ class CostOptions:
     mode: CostMode = option(
         CostMode.FULL,
         "whose seconds count: those of all jobs alike (full), those of converged jobs by their small weight (growth), "
-        "or nobody's, so that every move that evens loads is made (off: SpeCon as published)",
+        "or no job's, so that every move that evens loads is made (off: SpeCon as published)",
     )
     horizon_s: float = option(
         600.0,
-        "how far into the future a move is weighed, and the time left of jobs that tell nobody",
+        "how far into the future a move is weighed, and the time left of jobs that do not tell it",
         at_least=0,
         at_most=1e9,
     )
-    pause_s: float = option(
-        5.0, "the pause of a move of a job whose pauses nobody has measured", at_least=0, at_most=1e9
-    )
+    pause_s: float = option(5.0, "the pause of a move of a job whose pauses were not measured", at_least=0, at_most=1e9)
     harm_max: float = option(
         0.05,
         "by which share of its whole time any one job may be delayed by moves, its own and others'; 0: by any",

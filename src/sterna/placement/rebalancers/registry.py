@@ -56,7 +56,7 @@ REBALANCERS: tuple[RebalancerEntry, ...] = (
         name="drain",
         propose=drain,
         options=DrainOptions,
-        summary="work leaves nodes that take nobody new, as long as there is room elsewhere",
+        summary="work leaves nodes that take no new work, as long as there is room elsewhere",
     ),
 )
 

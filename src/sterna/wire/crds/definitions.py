@@ -108,5 +108,5 @@ _MIGRATION_COLUMNS = [
     _AGE,
     _column("Worker", ".spec.worker", words="Only this worker", wide=True, type_="integer"),
     _column("Node", ".spec.node", words="The node to empty", wide=True),
-    _column("Asked", ".spec.reason", words="Why somebody asked for it", wide=True),
+    _column("Asked", ".spec.reason", words="Why it was asked for", wide=True),
 ]

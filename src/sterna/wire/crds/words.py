@@ -101,7 +101,7 @@ _OF_SHAPE: Mapping[str, Mapping[str, str]] = {
     },
     "RunPolicyBody": {
         "suspend": "The job gives back everything and waits until this is false.",
-        "managedBy": "A job that somebody else manages is left alone.",
+        "managedBy": "A job that another controller manages is left alone.",
         "schedulingPolicy": "Of this, the priority class is used.",
     },
     "SchedulingPolicy": {
@@ -140,7 +140,7 @@ _OF_SHAPE: Mapping[str, Mapping[str, str]] = {
         "enqueueTime": "When it began to wait.",
         "startRunTime": "When it was first placed.",
         "finishedTime": "When it was put among the finished ones.",
-        "selector": "Finds the workers' pods, for whoever scales by them.",
+        "selector": "Finds the workers' pods, for autoscalers that scale by them.",
         "scheduling": "How the scheduler sees the job, and what it must remember of it.",
     },
     "Scheduling": {

@@ -41,7 +41,7 @@ async def absence(api: Api, *, namespace: str, now_s: float) -> str:
     return f"the operator has not renewed its lease {namespace}/{LEASE} for {silent_s:.0f} s"
 
 
-def explanation(job: FoundJob, pods: Iterable[Seen], room: Room | None, *, nobody: str) -> Record:
+def explanation(job: FoundJob, pods: Iterable[Seen], room: Room | None, *, absent: str) -> Record:
     """All but the history, which the caller adds. `room` None: the user may not see nodes."""
     standing = job.standing
     phase, reason, message = told_of(job)
@@ -54,7 +54,7 @@ def explanation(job: FoundJob, pods: Iterable[Seen], room: Room | None, *, nobod
         decided=job.looked_at,
         reason=_reason(standing, reason, message),
         left_alone=bool(job.managed_by) or job.object.terminating,
-        absent=nobody,
+        absent=absent,
     )
     decision = words.Decided(
         revision=None,

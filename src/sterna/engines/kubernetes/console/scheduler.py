@@ -94,14 +94,14 @@ class ClusterScheduler:
 
     async def explain(self, job_id: str) -> Record:
         job = await self._finder.job(self._full(job_id))
-        pods, room, nobody, history = await asyncio.gather(
+        pods, room, absent, history = await asyncio.gather(
             self._finder.pods(job),
             self._room(),
             absence(self._api, namespace=self._operator_namespace, now_s=self._now()),
             self.events(job.id),
         )
         seen = [job.seen(pod) for pod in pods]
-        answer = explanation(job, seen, room, nobody=nobody)
+        answer = explanation(job, seen, room, absent=absent)
         return {**answer, "history": history[-_HISTORY_SHOWN:]}
 
     async def scale(self, job_id: str, *, minimum: int | None, maximum: int | None, workers: int | None) -> Record:
@@ -187,14 +187,14 @@ class ClusterScheduler:
         return await self._policy.set(policy, settings)
 
     async def health(self) -> Record:
-        jobs, nobody = await asyncio.gather(
+        jobs, absent = await asyncio.gather(
             self.jobs(namespace=self._namespace),
             absence(self._api, namespace=self._operator_namespace, now_s=self._now()),
         )
         phases = Counter(job["phase"] for job in jobs)
         return {
-            "ok": not nobody,
-            "problem": nobody,
+            "ok": not absent,
+            "problem": absent,
             "version": __version__,
             "uptimeSeconds": self._now() - self._opened_s,
             "cycles": None,

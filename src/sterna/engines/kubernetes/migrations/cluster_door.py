@@ -87,7 +87,7 @@ class Reception:
         office = self._office()
         if office.leads:
             return ""
-        who = f"{office.leader} leads" if office.leader else "nobody leads yet"
+        who = f"{office.leader} leads" if office.leader else "no operator leads yet"
         return f"this replica does not lead: {who}; ask again, and another one may answer"
 
     def snapshot(self) -> Snapshot:

@@ -107,7 +107,7 @@ class Election:
     def gate(self) -> None:
         """`NotLeader` unless the lease is valid now."""
         if not self.valid:
-            holder = self.holder if self.holder not in ("", self.identity) else "nobody we know of"
+            holder = self.holder if self.holder not in ("", self.identity) else "no process that we know of"
             raise NotLeader(f"{self.identity} does not hold lease {self._namespace}/{self._name}; {holder} does")
 
     async def acquired(self) -> int:

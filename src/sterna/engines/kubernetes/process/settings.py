@@ -102,7 +102,7 @@ class OperatorConfig:
         _require(account is None or _ACCOUNT.fullmatch(account), "monitor account", account, expected)
         port = self.door_port
         _require(port is None or 0 <= port <= 65535, "door port", port, "a port between 0 and 65535")
-        expected = "a token file beside it: whoever comes in there can move work"
+        expected = "a token file beside it: a client of the door can move work"
         _require(port is None or self.token_file is not None, "door port", port, expected)
 
     def excludes(self, namespace: str) -> bool:

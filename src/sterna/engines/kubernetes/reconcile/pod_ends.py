@@ -82,7 +82,7 @@ def _answer(look: Look, fresh: Sequence[Seen], now_s: float) -> Finish | Restart
     if failed:
         message = _failure(*failed[0]).message
     else:
-        message = f"{who(stopped[0][0])} stopped before it was through, and nobody had told it to"
+        message = f"{who(stopped[0][0])} stopped before it was through, and was not told to"
     standing = look.standing
     again = another_try(
         look.workload, failures=standing.failures, failed_s=standing.failed_s, now_s=now_s, message=message

@@ -332,7 +332,7 @@ class LocalScheduler:
         workload = document.workload
         managed_by = workload.run_policy.managed_by
         if managed_by is not None and not managed_by.startswith(_OURS):
-            expected = f"nothing, or a name that begins with {_OURS}: whoever is named here runs the job"
+            expected = f"nothing, or a name that begins with {_OURS}: the controller that is named here runs the job"
             raise InvalidRequest(field=f"job {workload.id}: managedBy", value=managed_by, expected=expected)
         if not Path(cwd).is_absolute():
             raise InvalidRequest(field="cwd", value=cwd, expected="an absolute path")
@@ -359,7 +359,7 @@ class LocalScheduler:
     def _warnings(self, job: LocalJob) -> list[str]:
         if not needs_monitor(job.workload) or self._life.config.monitor_secret is not None:
             return []
-        return ["nobody reads its evaluations: the engine was started with --no-monitor"]
+        return ["its evaluations are not read: the engine was started with --no-monitor"]
 
     def _require_free(self, job_id: JobId, seen: set[JobId]) -> None:
         known = self._book.jobs.get(job_id)

@@ -225,9 +225,9 @@ class Hands:
             (p.row.role, p.row.ordinal) for p in job.live if p.row.wanted and p.state is not None and p.state.alive
         }
         ordinals = [row.ordinal for row in rows if row.role is Role.WORKER]
-        everybody = members or worker_launch.members_of(job.workload, ordinals, ())
+        all_members = members or worker_launch.members_of(job.workload, ordinals, ())
         directory = self._home.job(job.row.uid) / worker_launch.CONTRACT_DIR
-        files = worker_launch.contract_files(job.workload, rows[0], everybody, running, directory)
+        files = worker_launch.contract_files(job.workload, rows[0], all_members, running, directory)
         for name, text in files.items():
             if job.files.get(name) != text:
                 directory.mkdir(parents=True, exist_ok=True)

@@ -105,7 +105,7 @@ def _plan(book: Book, job: LocalJob, move: Plan, letters: Letters) -> None:
         )
         book.set_worker(job, fresh)
         if row.held_s is not None:
-            _order(book, job, fresh, Order.HOLD, "until everybody is there")
+            _order(book, job, fresh, Order.HOLD, "until all members are there")
     book.set_job(job, incarnation_last=max(row.incarnation_last, move.incarnation), retry_s=None)
 
 
@@ -174,7 +174,7 @@ def _hold(book: Book, job: LocalJob) -> None:
 def _release(book: Book, job: LocalJob) -> None:
     for process in job.live:
         if process.row.wanted:
-            _order(book, job, process.row, Order.RUN, "everybody is there")
+            _order(book, job, process.row, Order.RUN, "all members are there")
     book.set_job(job, held_s=None)
 
 
