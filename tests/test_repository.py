@@ -46,6 +46,13 @@ def test_no_page_or_module_names_a_machine():
     assert found == []
 
 
+def test_the_subject_of_a_sentence_is_named():
+    """A job, a worker, a user or an operator: a reader who must guess which one is meant may guess wrongly."""
+    nameless = re.compile(r"\b(whoever|somebody|nobody|everybody|anybody)\b", re.IGNORECASE)
+    places = [path for path in (*SOURCES, *PAGES) if nameless.search(path.read_text(encoding="utf-8"))]
+    assert [str(path.relative_to(ROOT)) for path in places] == []
+
+
 def test_the_machine_that_accepts_changes_can_run_its_script():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
