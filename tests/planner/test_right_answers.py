@@ -261,6 +261,16 @@ class TestNeverFits:
         assert reason.why is why
         assert names is None or dict(reason.numbers)["nodes"] == names
 
+    def test_a_job_is_kept_from_nodes_that_refused_it_and_is_told_so(self):
+        nodes, refused = [node("m", gpus=4), node("n", gpus=4)], {"kept_from": frozenset({NodeId("n")})}
+        elsewhere = cluster(nodes=nodes, jobs=[job("x", needs=2, spec=refused)])
+        assert where(decided(elsewhere), "x") == {"m"}
+        nowhere = cluster(nodes=nodes[1:], jobs=[job("x", needs=2, spec=refused)])
+        reason = told(nowhere, decided(nowhere), "x")
+        assert (reason.why, dict(reason.numbers)["nodes"]) == (Why.NODES_REFUSED, "n")
+        running = cluster(nodes=nodes, jobs=[job("x", needs=2, on=["n", "n"], spec=refused)])
+        assert where(decided(running), "x") == {"n"}  # what runs there stays
+
     @pytest.mark.parametrize("variant", ["dragon", "erudite", "prototype"])
     def test_a_job_that_can_never_start_blocks_nobody(self, variant):
         hopeless = job("x", needs=1, gpus_each=0, cpus_each=4, ps=1, ps_cpus=4, spec={"priority": 9})

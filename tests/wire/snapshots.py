@@ -99,6 +99,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         tolerations=draw(tuples_of(st.builds(Toleration, words, st.none() | words, st.none() | effects))),
         node_terms=draw(tuples_of(terms)),
         node_wishes=draw(tuples_of(st.builds(NodeWish, st.integers(1, 100), terms))),
+        kept_from=frozenset(draw(st.lists(names.map(NodeId), max_size=2))),
         node_preference=draw(st.none() | names.map(NodeId)),
         restarts_on_resize=draw(st.booleans()),
         limit=draw(resources),

@@ -5,9 +5,11 @@ since of thousands of waiting jobs most ask for the same.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from sterna.model.gangs import Gang, Space, gang_fits, gang_of, slots_in, space_of
+from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, JobSpec
 from sterna.model.nodes import Cluster, Node
 from sterna.model.resources import WHOLE_GPU_MILLI, Currency, Resources
@@ -32,7 +34,7 @@ def cannot_start(view: Snapshot, job: Job) -> Because | None:
     """Why the job could not start even if it were alone; None if it could.
 
     `NeverFits` only if these nodes could not hold it even if all of them were usable and empty. Otherwise what is in
-    the way: other pods, cordons, or nodes that are not ready.
+    the way: nodes that refused it lately, other pods, cordons, or nodes that are not ready.
     """
     return cannot_start_on(view.cluster.bare, job.spec)
 
@@ -109,6 +111,13 @@ def _verdict(cluster: Cluster, spec: JobSpec) -> Because | None:
     gang = gang_of(spec)
     if _fits(cluster.nodes, spec, gang):
         return None
+    if spec.kept_from:
+        anywhere = replace(spec, kept_from=frozenset())
+        if _fits(cluster.nodes, anywhere, gang):
+            return Because(
+                Why.NODES_REFUSED, _named((cluster.by_id[name] for name in _refusing(cluster, spec)), anywhere)
+            )
+        spec = anywhere
     freed = cluster.freed.by_id
     schedulable = [freed[node.id] for node in cluster.nodes if node.schedulable]
     if _fits(schedulable, spec, gang):
@@ -118,6 +127,10 @@ def _verdict(cluster: Cluster, spec: JobSpec) -> Because | None:
     if _fits(cluster.freed.nodes, spec, gang):
         return Because(Why.NODES_NOT_READY, _named((freed[node.id] for node in cluster.nodes if not node.ready), spec))
     return Because(Why.NEVER_FITS, _why_never(cluster.freed.nodes, spec, gang))
+
+
+def _refusing(cluster: Cluster, spec: JobSpec) -> list[NodeId]:
+    return sorted(spec.kept_from & cluster.by_id.keys())
 
 
 def _fits(nodes: Sequence[Node], spec: JobSpec, gang: Gang) -> bool:

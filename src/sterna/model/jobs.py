@@ -67,11 +67,12 @@ class JobSpec:
     tolerations: tuple[Toleration, ...] = ()
     node_terms: tuple[NodeTerm, ...] = ()  # alternatives, of which a node must match one. Empty: no such demand
     node_wishes: tuple[NodeWish, ...] = ()  # where several nodes would do, the one that meets most of these
+    kept_from: frozenset[NodeId] = frozenset()  # nodes that refused its workers lately
     node_preference: NodeId | None = None  # tried first; unknown or full is no error
     restarts_on_resize: bool = False  # no worker survives a change of size or place; the checkpoint carries over
     limit: Resources = NOTHING  # of one elastic worker: what it may use at most; 0: no limit
     # What follows from the above, kept because every cycle asks for it of every job:
-    demands: NodeDemands = field(init=False)  # selector, tolerations and terms together
+    demands: NodeDemands = field(init=False)  # what the four above say together
     size_asked: int = field(init=False)  # `workers_initial` on the job's own grid of steps
     size_largest: int = field(init=False)  # the last size on the grid
     width_largest: int = field(init=False)  # milli-GPU at that size; a worker counts as one where no GPU is asked for
@@ -98,7 +99,9 @@ class JobSpec:
         if self.request.shares_gpu and self.request.gpu_milli > WHOLE_GPU_MILLI:
             expected = "a share of one GPU below 1000, or a multiple of 1000"
             raise InvalidRequest(field=f"{name}: request.gpu_milli", value=self.request.gpu_milli, expected=expected)
-        object.__setattr__(self, "demands", NodeDemands(self.selector, self.tolerations, self.node_terms))
+        object.__setattr__(
+            self, "demands", NodeDemands(self.selector, self.tolerations, self.node_terms, self.kept_from)
+        )
         object.__setattr__(self, "size_asked", self.allowed_size(self.workers_initial))
         object.__setattr__(self, "size_largest", self.allowed_size(self.workers_max))
         object.__setattr__(self, "width_largest", self.size_largest * (self.request.gpu_milli or WHOLE_GPU_MILLI))

@@ -53,6 +53,7 @@ class NodeDemands(NamedTuple):
     selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     terms: tuple[NodeTerm, ...] = ()  # alternatives, of which one must match. Empty: no such demand
+    kept_from: frozenset[NodeId] = frozenset()  # nodes that refused its workers lately
 
 
 class GuestKind(StrEnum):
@@ -103,7 +104,7 @@ class Node:
 
     def admits(self, demands: NodeDemands) -> bool:
         """May a worker with these demands be put here, room aside?"""
-        if not self.schedulable:
+        if not self.schedulable or self.id in demands.kept_from:
             return False
         for taint in self.taints:
             if taint.effect is not Effect.PREFER_NO_SCHEDULE and not any(

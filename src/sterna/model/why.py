@@ -28,6 +28,7 @@ class Why(StrEnum):
     OTHER_PODS = "OtherPods"
     NODES_CORDONED = "NodesCordoned"
     NODES_NOT_READY = "NodesNotReady"
+    NODES_REFUSED = "NodesRefused"
     RESERVED = "Reserved"
     SUSPENDED = "Suspended"
     WHOLE_SIZE = "WholeSize"
@@ -70,6 +71,7 @@ _SENTENCES: dict[Why, str] = {
     Why.OTHER_PODS: "pods that are no training jobs take the room that it needs at least",
     Why.NODES_CORDONED: "the nodes that could hold it are cordoned",
     Why.NODES_NOT_READY: "the nodes that could hold it are not ready",
+    Why.NODES_REFUSED: "the nodes that could hold it refused its workers and are left alone for a while",
     Why.RESERVED: "the room that is free is kept for a job that has waited longer",
     Why.SUSPENDED: "its owner suspended it",
     Why.WHOLE_SIZE: "the policy gives it its whole size or nothing, and there is no room for all of it",

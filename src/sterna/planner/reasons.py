@@ -93,7 +93,7 @@ class Reasons:
 _NOWHERE = Because(Why.NEVER_FITS, (("nodes_that_admit_it", 0),))
 
 
-_EASIEST_LAST = (Why.NEVER_FITS, Why.NODES_NOT_READY, Why.NODES_CORDONED, Why.OTHER_PODS)  # to cure
+_EASIEST_LAST = (Why.NEVER_FITS, Why.NODES_NOT_READY, Why.NODES_CORDONED, Why.OTHER_PODS, Why.NODES_REFUSED)  # to cure
 
 
 def _hope(verdict: Because | None) -> tuple[int, int, int]:

@@ -74,6 +74,7 @@ class SpecBody(Body):
     node_wishes: list[WishBody] = Field(
         default_factory=list, description="where several nodes would do, the one that meets most of these"
     )
+    kept_from: list[Name] = Field(default_factory=list, description="nodes that refused its workers lately")
     node_preference: Name | None = Field(default=None, description="tried first; unknown or full is no error")
     restarts_on_resize: bool = Field(
         default=False, description="no worker survives a resize; the checkpoint carries over"
@@ -99,6 +100,7 @@ class SpecBody(Body):
             tolerations=tuple(toleration.to_model() for toleration in self.tolerations),
             node_terms=tuple(tuple(each.to_model() for each in term) for term in self.node_terms),
             node_wishes=tuple(wish.to_model() for wish in self.node_wishes),
+            kept_from=frozenset(map(NodeId, self.kept_from)),
             node_preference=None if self.node_preference is None else NodeId(self.node_preference),
             restarts_on_resize=self.restarts_on_resize,
             limit=sizes.limit.to_model(),

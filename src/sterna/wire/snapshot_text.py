@@ -147,6 +147,7 @@ def _spec(spec: JobSpec) -> Record:
             selector=dict(spec.selector),
             nodeTerms=[_term(term) for term in spec.node_terms],
             nodeWishes=[{"weight": wish.weight, "term": _term(wish.term)} for wish in spec.node_wishes],
+            keptFrom=sorted(spec.kept_from),
             tolerations=[
                 {"key": each.key, **_unless(None, value=each.value, effect=each.effect)} for each in spec.tolerations
             ],

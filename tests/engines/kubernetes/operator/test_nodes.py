@@ -29,6 +29,32 @@ def test_r5_what_was_on_a_lost_node_goes_on_elsewhere(lab: Lab):
         lab.until_pods("job-worker-0")
 
 
+def test_a_node_that_refuses_a_pod_is_left_alone_and_another_is_tried_at_once(lab: Lab):
+    lab.nodes.add(2, gpus=1)
+    lab.nodes.habits.hold_starts = True
+    refused: list[str] = []
+
+    def refuse() -> str:
+        """As a kubelet does that has less to offer than its node says."""
+        pods = until(lambda: [pod for pod in lab.pods().values() if pod["metadata"]["uid"] not in refused], "a pod")
+        (pod,) = pods
+        refused.append(pod["metadata"]["uid"])
+        status = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}
+        lab.api.patch(f"/api/v1/namespaces/{lab.namespace}/pods/{pod['metadata']['name']}/status", {"status": status})
+        node: str = pod["spec"]["nodeName"]
+        return node
+
+    with lab.operator():
+        lab.create(elastic_job("job", low=1, high=1))
+        tried = [refuse(), refuse()]
+        assert sorted(tried) == sorted(lab.nodes.names)
+        until(lambda: _reason(lab, "job") == "NodesRefused", "the job says why it waits", story=lab.story)
+        assert not lab.pods()
+        lab.nodes.habits.hold_starts = False
+        (third,) = lab.nodes.add(1, gpus=1)
+        assert nodes_of(lab.until_pods("job-worker-0")) == {"job-worker-0": third}
+
+
 def test_dragon_7_a_worker_of_a_deleted_node_is_placed_anew(lab: Lab):
     one, two = lab.nodes.add(2, gpus=2)
     with lab.operator():

@@ -138,13 +138,13 @@ def test_being_refused_again_and_again_takes_longer_and_longer():
     world = World(GANG)
     world.rest()
     pauses = []
-    for _ in range(12):
+    for _ in range(14):
         assert world.grow(*workers(2))
         world.rest(kubelets=False)
         if not world.pods:
-            assert world.wake_s is not None
-            pauses.append(world.wake_s - world.now_s)
-            world.now_s = world.wake_s
+            assert world.standing.retry_s is not None
+            pauses.append(world.standing.retry_s - world.now_s)
+            world.now_s = world.standing.retry_s
             world.rest(kubelets=False)
         world.fail("job1-worker-0", "OutOfcpu")
         world.turn()

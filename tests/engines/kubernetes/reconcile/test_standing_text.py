@@ -11,6 +11,7 @@ from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text
 from sterna.engines.kubernetes.status.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
 from sterna.engines.kubernetes.status.standing_codec import KEYS, standing_read, standing_text
 from sterna.engines.kubernetes.status.status_reading import status_read
+from sterna.lifecycle.node_refusals import Refusal
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
@@ -61,6 +62,9 @@ BY_NAME = {
     "done": st.lists(st.tuples(st.sampled_from(Role), st.integers(0, 999)), max_size=3).map(tuple),
     "answered": st.lists(TEXTS, max_size=3).map(tuple),
     "progress": st.none() | PROGRESS,
+    "refusals": st.lists(
+        st.builds(Refusal, NAMES.map(NodeId), st.integers(1, 99), st.none() | MOMENTS), max_size=3
+    ).map(tuple),
     "reported": st.none() | REPORTED,
     "growth": st.none() | GROWTHS,
     "metric": st.just("") | NAMES,

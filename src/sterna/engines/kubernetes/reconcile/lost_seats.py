@@ -12,9 +12,12 @@ from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.lifecycle.gang_roles import carriers, fixed_places, is_whole
 from sterna.lifecycle.lost_seats import Loss, after_loss, who_goes_on
+from sterna.lifecycle.node_refusals import with_refusals
 from sterna.lifecycle.retry import back_off_s
 from sterna.model.jobs import Role, Worker
 from sterna.model.workload import Contract
+
+_AT_ONCE = 2  # refusals in a row after which other nodes are tried without a pause
 
 
 def seats_left(look: Look, now_s: float) -> Standing:
@@ -34,15 +37,16 @@ def seats_left(look: Look, now_s: float) -> Standing:
     if not kept:  # where some train on, there is no restart
         first = losses[0]
         standing = restart_opened(standing, why=first.reason, message=first.message, now_s=now_s)
-    refused = any(loss.refused for loss in losses)
-    rejections = standing.rejections + refused
+    refusing = {loss.worker.node for loss in losses if loss.refused}
+    rejections = standing.rejections + bool(refusing)
     return replace(
         standing,
         **after_loss(standing, spec, kept, losses, now_s),
         seats=tuple(seat for seat in standing.seats if seat.worker in kept),
         numbers=(("lost", len(losses)),),
         rejections=rejections,
-        retry_s=now_s + back_off_s(rejections) if refused else standing.retry_s,
+        refusals=with_refusals(standing.refusals, refusing, now_s),
+        retry_s=now_s + back_off_s(rejections - _AT_ONCE) if refusing and rejections > _AT_ONCE else standing.retry_s,
     )
 
 

@@ -42,6 +42,7 @@ from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.status_patch import refused_patch, shown_reason, status_patch
 from sterna.engines.pacing import Happening
 from sterna.lifecycle.lost_seats import loss_in_words
+from sterna.lifecycle.node_refusals import in_force, next_expiry_s, without_expired
 from sterna.lifecycle.outcome import Finish, deadline_s
 from sterna.model.phases import Phase
 from sterna.model.workload import Workload
@@ -159,9 +160,15 @@ class _Turn:
             self.happenings.append(Happening.WORKERS_GONE)
 
     def _forgive(self) -> None:
-        """Once the whole gang is ready, earlier rejections and the pause after them no longer count."""
-        if self.look.all_ready and (self.standing.rejections or self.standing.retry_s is not None):
-            self.standing = replace(self.standing, rejections=0, retry_s=None)
+        """Nodes whose time is over may be tried again. Once the whole gang is ready, what such nodes did, earlier
+        rejections and the pause after them no longer count.
+        """
+        standing = self.standing
+        if (refusals := without_expired(standing.refusals, self.now_s)) is not standing.refusals:
+            self.standing = standing = replace(standing, refusals=refusals)
+            self.happenings.append(Happening.NODE_CHANGED)
+        if self.look.all_ready and (standing.rejections or standing.retry_s is not None or standing.refusals):
+            self.standing = replace(standing, rejections=0, retry_s=None, refusals=in_force(standing.refusals))
 
     def _tell_why_it_waits(self) -> None:
         reason, message = shown_reason(self.view)
@@ -192,7 +199,9 @@ class _Turn:
         if look.standing.finished:
             moments = [self._expires_s(look), next_removal_s(look)]
         else:
-            moments = [deadline_s(look.workload, look.standing.active_s), look.standing.retry_s, next_removal_s(look)]
+            standing = look.standing
+            moments = [deadline_s(look.workload, standing.active_s), standing.retry_s, next_expiry_s(standing.refusals)]
+            moments.append(next_removal_s(look))
         return min((at_s for at_s in moments if at_s is not None and at_s > self.now_s), default=None)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text
 from sterna.engines.kubernetes.status.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
+from sterna.lifecycle.node_refusals import Refusal
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
@@ -232,6 +233,11 @@ _REPORTED = (
     _Field("workers", "workers", _same, _whole, 0),
     _Field("unit_s", "unitSeconds", _same, _number),
 )
+_REFUSAL = (
+    _Field("node", "node", _same, lambda found: _node(_text(found)), NodeId("")),
+    _Field("times", "times", _same, _whole, 0),
+    _Field("until_s", "until", moment_text, _moment),
+)
 _GROWTH = (
     _Field("category", "category", str, Category, Category.PROGRESSING),
     _Field("score", "score", _same, _number),
@@ -290,6 +296,13 @@ _FIELDS = (
     _Field("failures", "failures", _same, _whole, 0),
     _Field("failed_s", "failedAt", moment_text, _moment),
     _Field("rejections", "rejections", _same, _whole, 0),
+    _Field(
+        "refusals",
+        "refusals",
+        _all_of(lambda found: _body(_REFUSAL, found)),
+        _each(lambda b: Refusal(**_of(_REFUSAL, b))),
+        (),
+    ),
     _Field("retry_s", "retryAt", moment_text, _moment),
     _Field("restarts", "restarts", _same, _whole, 0),
     _Field("resizes", "resizes", _same, _whole, 0),

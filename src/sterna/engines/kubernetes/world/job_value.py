@@ -1,11 +1,13 @@
 """Which jobs the scheduling core sees, and which of their pods still take room. Pure."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sterna.engines.kubernetes.reconcile.intentions import is_others
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.lifecycle.job_value import TrainingFacts, job_value
+from sterna.lifecycle.node_refusals import in_force
 from sterna.model.jobs import Job, JobSpec, Worker
 
 FactsOf = Callable[[JobView, JobSpec], TrainingFacts]
@@ -18,6 +20,8 @@ def value_of(view: JobView, facts_of: FactsOf = lambda *_: TrainingFacts()) -> J
     spec, standing = view.spec, view.standing
     if spec is None or standing.enqueued_s is None or standing.finished or view.deleting or is_others(view):
         return None
+    if kept_from := in_force(standing.refusals):
+        spec = replace(spec, kept_from=frozenset(refusal.node for refusal in kept_from))
     return job_value(spec, standing, facts_of(view, spec), leaving=leaving(view), disruptions=standing.disruptions)
 
 
