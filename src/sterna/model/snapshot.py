@@ -13,7 +13,7 @@ from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
 from sterna.model.nodes import Cluster, Guest, Node
 from sterna.model.resources import NOTHING, Currency, Resources
-from sterna.model.serving import room_for_serving
+from sterna.model.serving_room import room_for_serving
 from sterna.model.target import PolicyMemory
 
 if TYPE_CHECKING:

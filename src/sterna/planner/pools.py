@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job, JobSpec
 from sterna.model.nodes import Cluster, Guest
-from sterna.model.serving import could_hold, room_for_serving
+from sterna.model.serving_room import could_hold, room_for_serving
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 from sterna.model.why import Because

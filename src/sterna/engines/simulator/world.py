@@ -26,7 +26,7 @@ from sterna.model.nodes import Cluster, Guest, GuestKind, Node
 from sterna.model.phases import Phase
 from sterna.model.plan import Action, Decision, Held, Outcome, Shrink
 from sterna.model.resources import NOTHING, Resources
-from sterna.model.serving import room_for_serving
+from sterna.model.serving_room import room_for_serving
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 

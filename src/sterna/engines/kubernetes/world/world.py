@@ -15,7 +15,7 @@ from sterna.engines.kubernetes.world.node_index import Roster
 from sterna.engines.pacing import Happening
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
-from sterna.model.serving import room_for_serving
+from sterna.model.serving_room import room_for_serving
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import PolicyMemory
 

@@ -4,7 +4,7 @@ import pytest
 
 from sterna.model.nodes import Guest, GuestKind
 from sterna.model.resources import Resources
-from sterna.model.serving import room_for_serving
+from sterna.model.serving_room import room_for_serving
 from sterna.placement.packed import packed
 from sterna.planner.decide import decide
 from sterna.policies.registry import policy
