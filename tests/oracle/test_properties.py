@@ -26,7 +26,7 @@ from tests.oracle.settling import Settled, settled
 from tests.oracle.worlds import small_world
 from tests.planner.test_properties import VARIANTS, names
 
-WORLDS = int(os.environ.get("STERNA_WORLDS", "120"))  # of each policy; `make soak` asks for more
+WORLDS = int(os.environ.get("STERNA_WORLDS", "300"))  # of each policy; `make soak` asks for more
 BATCHES = 6
 PLACEMENTS = ("repack", "widest", "widest-smallest-first", "spread")  # beside the policy's own; none is for sums only
 NONE: frozenset[Why] = frozenset()
