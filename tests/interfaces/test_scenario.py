@@ -34,7 +34,7 @@ def test_scenarios_are_listed():
 def test_both_arms_stand_side_by_side():
     text = answer("scenario", "container-migration-a")
     assert [line.split()[0] for line in text.splitlines()[3:5]] == ["dragon", "imbalance"]
-    assert "later under imbalance: nobody" in text
+    assert "later under imbalance: no job" in text
 
 
 def test_programs_get_every_job_of_every_arm():

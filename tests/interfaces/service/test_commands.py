@@ -493,5 +493,5 @@ def test_rebalancers_are_set_beside_a_policy_or_alone(api):
     assert "las" in text, "the policy stays"
     assert "demote=jump" in text
     assert "rebalance   specon (specon.round-s=5)" in text
-    assert "nobody" in answer("policy", "set", "--rebalance", "none")
+    assert "none: jobs are moved only" in answer("policy", "set", "--rebalance", "none")
     assert json.loads(answer("policy", "get", "-o", "json"))["rebalance"] == []

@@ -19,6 +19,7 @@ _DOT_PX = 3.6
 _KEY_ROW_PX = 17.0
 _PREFIX = "sterna."
 _COMMON = "engines."  # a walk is in one engine, whose lane says so; without it the longest names fit
+_LAUNCH = "local.launch."  # the warden stands alone there
 
 
 class _Stop(NamedTuple):
@@ -48,8 +49,8 @@ def walk_plot(walk: Mapping[str, Any], *, width: float = _WIDTH) -> str:
 
 
 def shown_name(module: str) -> str:
-    """A module as its row names it."""
-    return module.removeprefix(_PREFIX).removeprefix(_COMMON)
+    """A module as its row names it: what several have in common says nothing, and rows are short."""
+    return module.removeprefix(_PREFIX).removeprefix(_COMMON).removeprefix(_LAUNCH)
 
 
 def _rows(
