@@ -77,6 +77,15 @@ def token_of(home: Path) -> str:
     return f"{found.st_dev:x}-{found.st_ino:x}"
 
 
+def control_groups(home: Path) -> list[Path]:
+    """Everything below the group of this home's warden, in whichever hierarchy it is, and that group itself.
+
+    `os.walk` passes over groups of other tests that go away meanwhile; `Path.glob` raises on them.
+    """
+    name = f"sterna-{token_of(home)}"
+    return sorted(Path(folder) for folder, _, _ in os.walk("/sys/fs/cgroup") if name in Path(folder).parts)
+
+
 def marked_in(home: Path) -> list[int]:
     """Everything a warden of this home started that still runs, however deep."""
     if not home.exists():

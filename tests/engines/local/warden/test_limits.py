@@ -14,7 +14,16 @@ from sterna.engines.local.launch.warden.client import WardenClient
 from sterna.engines.local.launch.warden.values import Launch, Limits
 from sterna.engines.local.launch.warden.workers.cgroups import Cgroups, Group
 from sterna.engines.local.launch.warden.workers.hierarchies import GroupPlace, Mount, find_places, mounts
-from tests.engines.local.warden.keeping import ENV, Keeping, ended, eventually, eventually_now, token_of, written
+from tests.engines.local.warden.keeping import (
+    ENV,
+    Keeping,
+    control_groups,
+    ended,
+    eventually,
+    eventually_now,
+    token_of,
+    written,
+)
 from tests.needs import absent, needs_program
 
 EAT = "import signal; eaten = b'x' * ({mib} << 20); print('fed', flush=True); signal.pause()"
@@ -129,7 +138,7 @@ def test_a_limit_too_small_to_begin_with_ends_as_out_of_memory_not_as_a_riddle(k
 
 def test_the_groups_of_a_worker_go_with_it(keeping: Keeping) -> None:
     def groups() -> list[Path]:
-        return list(Path("/sys/fs/cgroup").glob(f"**/sterna-{token_of(keeping.home)}/a"))
+        return [group for group in control_groups(keeping.home) if group.name == "a"]
 
     async def test(client: WardenClient) -> None:
         if not (await client.limits()).leftovers.enforced:

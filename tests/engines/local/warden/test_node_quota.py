@@ -9,7 +9,7 @@ from sterna.engines.local.launch.warden.workers.cgroups import Cgroups
 from sterna.engines.local.launch.warden.workers.hierarchies import GroupPlace
 from sterna.engines.local.launch.worker_launch import cores_for
 from sterna.engines.local.world.machine_nodes import VirtualNodes, cpus_usable, offered_nodes
-from tests.engines.local.warden.keeping import Keeping, eventually, eventually_now, token_of
+from tests.engines.local.warden.keeping import Keeping, control_groups, eventually, eventually_now
 from tests.engines.local.warden.test_limits import needs_limit
 
 BUSY = "while True: pass"
@@ -17,12 +17,7 @@ BUSY = "while True: pass"
 
 def node_groups(keeping: Keeping) -> list[Path]:
     """Of this home, in whichever hierarchy they are."""
-    token = token_of(keeping.home)
-    while True:
-        try:
-            return sorted(Path("/sys/fs/cgroup").glob(f"**/sterna-{token}/node:*"))
-        except FileNotFoundError:
-            pass  # groups of others come and go while we look
+    return [group for group in control_groups(keeping.home) if group.name.startswith("node:")]
 
 
 def throttled(group: Path) -> int:

@@ -18,6 +18,7 @@ from sterna.model.errors import Conflict, EngineUnavailable
 from tests.engines.local.warden.keeping import (
     ENV,
     Keeping,
+    control_groups,
     ended,
     eventually,
     eventually_now,
@@ -25,7 +26,6 @@ from tests.engines.local.warden.keeping import (
     kill_9,
     numbers,
     quoted,
-    token_of,
     written,
 )
 from tests.waiting import stays_async
@@ -175,7 +175,7 @@ class TestLeaving:
             again.close()
             await eventually(lambda: not is_running(pid), "it stays")
             assert not (keeping.home / "warden.sock").exists()
-            assert not list(Path("/sys/fs/cgroup").glob(f"*/sterna-{token_of(keeping.home)}"))
+            assert not control_groups(keeping.home)
 
         keeping.run(test, idle_s=0.2)
 
