@@ -36,6 +36,7 @@ def node_record(
     room = node.allocatable
     return {
         "name": node.id,
+        "labels": dict(node.labels),
         "ready": node.ready,
         "schedulable": schedulable,
         "virtual": virtual,

@@ -79,6 +79,7 @@ class RecordFacts:
     message: str
     spec: JobSpec | None  # None: what its owner wrote makes no sense
     state: RecordedState
+    labels: Mapping[str, str] = field(default_factory=dict)
     training: TrainingFacts | None = None  # None: it did not tell anything yet
     value: Job | None = None  # as the core sees it. None: it does not, or nothing is known of the job's speed
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -101,6 +102,7 @@ def job_record(facts: RecordFacts, *, now_s: float, policy: str, moment: Moment)
         "id": f"{facts.namespace}/{facts.name}",
         "uid": facts.uid,
         "kind": facts.kind,
+        "labels": dict(facts.labels),
         "phase": facts.phase.value,
         "reason": facts.reason,
         "message": facts.message,

@@ -231,6 +231,7 @@ class FakeScheduler:
             "id": f"{namespace}/{name}",
             "uid": f"{name}-u1",
             "kind": document["kind"],
+            "labels": dict(metadata.get("labels") or {}),
             "phase": "Waiting",
             "reason": "NoRoom",
             "message": "jobs ahead take the room",
@@ -302,6 +303,7 @@ class FakeScheduler:
         used = sum(job["workers"]["current"] for job in held)
         return {
             "name": name,
+            "labels": {},
             "ready": True,
             "schedulable": self._nodes[name],
             "virtual": True,

@@ -133,9 +133,18 @@ def eventually(what: Callable[[], Any], *, within_s: float = SOON_S, every_s: fl
     return what()
 
 
-def manifest(name: str, *, least: int = 1, most: int = 1, namespace: str | None = None, script: str = "") -> str:
+def manifest(
+    name: str,
+    *,
+    least: int = 1,
+    most: int = 1,
+    namespace: str | None = None,
+    labels: dict[str, str] | None = None,
+    script: str = "",
+) -> str:
     """An elastic job whose workers sleep, unless they are given something else to do."""
     where = f"\n  namespace: {namespace}" if namespace else ""
+    where += f"\n  labels: {json.dumps(labels)}" if labels else ""
     command = json.dumps([sys.executable, "-u", "-c", script or "import signal; signal.pause()"])
     return f"""apiVersion: sterna.dev/v1alpha1
 kind: ElasticJob

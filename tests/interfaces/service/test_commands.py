@@ -12,6 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from sterna import __version__
 from sterna.interfaces.cli import asking
 from sterna.interfaces.cli.main import cli
 from tests.interfaces.service.serving import COMMAND, SOON_S, eventually, manifest, service, sterna
@@ -56,6 +57,10 @@ def written(tmp_path, text: str, name: str = "job.yaml") -> str:
     path = tmp_path / name
     path.write_text(text)
     return str(path)
+
+
+def test_the_version_is_an_option_and_a_command():
+    assert answer("--version") == answer("version") == f"{__version__}\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -177,6 +182,36 @@ def test_lists_in_every_form(api, job_a):
     assert answer("get", "migrations").split() == [
         *("ID", "JOB", "FROM", "TO", "PHASE", "REASON", "DOWNTIME", "BENEFIT", "AGE")
     ]
+
+
+def test_jobs_are_chosen_by_label_sorted_by_column_or_path_and_printed_by_template(api):
+    api.client.submit(manifest("a", most=2, labels={"team": "vision"}))
+    api.client.submit(manifest("b", labels={"team": "speech"}))
+    api.client.submit(manifest("c", labels={"team": "vision"}))
+    assert answer("get", "jobs", "-l", "team=vision", "-o", "name") == "default/a\ndefault/c\n"
+    assert "no jobs in namespace" not in run("get", "jobs", "-l", "team=none").stderr
+    for by in ("workers", ".workers.current", "{.workers.current}"):
+        sizes = answer("get", "jobs", "--sort-by", by, "-o", "jsonpath={.items[*].workers.current}").split()
+        assert sizes == sorted(sizes), by
+        assert len(sizes) == 3
+    template = '{range .items[?(@.labels.team=="vision")]}{.name}={.phase}{"\\n"}{end}'
+    assert answer("get", "jobs", "-o", f"jsonpath={template}").split() == ["a=Running", "c=Running"]
+    assert answer("get", "job", "a", "-o", "jsonpath={.workers.max}") == "2\n"
+    assert "age" in refused(2, "get", "jobs", "--sort-by", "colour")
+    assert "'{.a'" in refused(2, "get", "jobs", "-o", "jsonpath={.a")
+    assert "migrations have no labels" in refused(2, "get", "migrations", "-l", "a=b")
+
+
+def test_wide_tables_are_not_cut(api, monkeypatch):
+    limits = "GPUs are names only; " * 20
+    nodes = [f"a-node-with-a-long-name-{number}" for number in range(12)]
+    monkeypatch.setenv("COLUMNS", "40")
+    api.client.submit(manifest("a"))
+    monkeypatch.setattr(type(api.client), "nodes", lambda self: [{"name": "n", "limits": limits}])
+    jobs = [{"id": "default/a", "namespace": "default", "name": "a", "nodes": nodes}]
+    monkeypatch.setattr(type(api.client), "jobs", lambda self, **_: jobs)
+    assert limits.strip() in answer("get", "nodes", "-o", "wide")
+    assert ",".join(nodes) in answer("get", "jobs", "-o", "wide")
 
 
 def test_namespaces_are_kept_apart_and_shown_together(api):

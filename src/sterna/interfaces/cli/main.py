@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -91,8 +91,19 @@ cli = typer.Typer(
 )
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from sterna import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
 @cli.callback()
 def sterna(
+    show_version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
     engine: EngineOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -121,9 +132,7 @@ for _module in (*_CORE, *_LISTS):
 @cli.command()
 def version() -> None:
     """Print the version."""
-    from sterna import __version__
-
-    typer.echo(__version__)
+    _print_version(True)
 
 
 def main() -> None:

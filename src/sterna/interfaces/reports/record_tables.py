@@ -12,7 +12,6 @@ from sterna.interfaces.reports.spans import NOTHING, age_s, clock_span, cores, s
 
 Record = dict[str, Any]
 
-_NODES_SHOWN = 3
 _MESSAGE_MAX = 100
 
 
@@ -20,6 +19,7 @@ class RecordColumn(NamedTuple):
     head: str
     of: Callable[[Record, datetime], str]  # the second is now, for ages
     wide: bool = False  # only in wide tables
+    sort: str = ""  # the path in the record that it shows, to sort by. Empty: there is none
 
 
 def record_table(
@@ -73,9 +73,7 @@ def _current(job: Record) -> str:
 
 
 def _nodes(job: Record) -> str:
-    nodes = [str(node) for node in job.get("nodes") or ()]
-    more = f",+{len(nodes) - _NODES_SHOWN}" if len(nodes) > _NODES_SHOWN else ""
-    return ",".join(nodes[:_NODES_SHOWN]) + more or NOTHING
+    return ",".join(str(node) for node in job.get("nodes") or ()) or NOTHING
 
 
 def _checkpoint(job: Record) -> str:
@@ -102,58 +100,58 @@ def _node_status(node: Record) -> str:
     return "Ready" if node.get("schedulable", True) else "Ready,Drained"
 
 
-NAMESPACE = RecordColumn("NAMESPACE", _plain("namespace"))
+NAMESPACE = RecordColumn("NAMESPACE", _plain("namespace"), sort=".namespace")
 
 JOBS: tuple[RecordColumn, ...] = (
-    RecordColumn("NAME", _plain("name")),
-    RecordColumn("STATUS", _plain("phase")),
-    RecordColumn("WORKERS", lambda job, now: _current(job)),
-    RecordColumn("SCHEDULER", _plain("policy")),
-    RecordColumn("WAITING", _span("waitingSeconds", clock_span)),
-    RecordColumn("RUNNING", _span("runningSeconds", clock_span)),
-    RecordColumn("TOTAL", _span("totalSeconds", clock_span)),
-    RecordColumn("SIZE", lambda job, now: workers_of(job), wide=True),
-    RecordColumn("GPUS", lambda job, now: _amount(job.get("gpus")), wide=True),
-    RecordColumn("PROGRESS", _span("progress", share), wide=True),
-    RecordColumn("GROWTH", lambda job, now: growth_of(job), wide=True),
-    RecordColumn("REASON", _plain("reason"), wide=True),
+    RecordColumn("NAME", _plain("name"), sort=".name"),
+    RecordColumn("STATUS", _plain("phase"), sort=".phase"),
+    RecordColumn("WORKERS", lambda job, now: _current(job), sort=".workers.current"),
+    RecordColumn("SCHEDULER", _plain("policy"), sort=".policy"),
+    RecordColumn("WAITING", _span("waitingSeconds", clock_span), sort=".waitingSeconds"),
+    RecordColumn("RUNNING", _span("runningSeconds", clock_span), sort=".runningSeconds"),
+    RecordColumn("TOTAL", _span("totalSeconds", clock_span), sort=".totalSeconds"),
+    RecordColumn("SIZE", lambda job, now: workers_of(job), wide=True, sort=".workers.max"),
+    RecordColumn("GPUS", lambda job, now: _amount(job.get("gpus")), wide=True, sort=".gpus"),
+    RecordColumn("PROGRESS", _span("progress", share), wide=True, sort=".progress"),
+    RecordColumn("GROWTH", lambda job, now: growth_of(job), wide=True, sort=".growth.category"),
+    RecordColumn("REASON", _plain("reason"), wide=True, sort=".reason"),
     RecordColumn("NODES", lambda job, now: _nodes(job), wide=True),
-    RecordColumn("PRIORITY", _plain("priority"), wide=True),
-    RecordColumn("RESTARTS", _plain("restarts"), wide=True),
-    RecordColumn("MIGRATIONS", _plain("migrations"), wide=True),
-    RecordColumn("CHECKPOINT", lambda job, now: _checkpoint(job), wide=True),
-    RecordColumn("AGE", _age("submittedAt"), wide=True),
+    RecordColumn("PRIORITY", _plain("priority"), wide=True, sort=".priority"),
+    RecordColumn("RESTARTS", _plain("restarts"), wide=True, sort=".restarts"),
+    RecordColumn("MIGRATIONS", _plain("migrations"), wide=True, sort=".migrations"),
+    RecordColumn("CHECKPOINT", lambda job, now: _checkpoint(job), wide=True, sort=".checkpoint.step"),
+    RecordColumn("AGE", _age("submittedAt"), wide=True, sort=".submittedAt"),
 )
 
 NODES: tuple[RecordColumn, ...] = (
-    RecordColumn("NAME", _plain("name")),
+    RecordColumn("NAME", _plain("name"), sort=".name"),
     RecordColumn("STATUS", lambda node, now: _node_status(node)),
-    RecordColumn("GPUS", _of(_amount, "gpus")),
-    RecordColumn("CPUS", _of(cores, "cpuMilli")),
-    RecordColumn("MEMORY", _of(size, "memoryBytes")),
+    RecordColumn("GPUS", _of(_amount, "gpus"), sort=".used.gpus"),
+    RecordColumn("CPUS", _of(cores, "cpuMilli"), sort=".used.cpuMilli"),
+    RecordColumn("MEMORY", _of(size, "memoryBytes"), sort=".used.memoryBytes"),
     RecordColumn("WORKERS", lambda node, now: str(len(node.get("workers") or ()))),
     RecordColumn("VIRTUAL", lambda node, now: "yes" if node.get("virtual") else "no", wide=True),
-    RecordColumn("LIMITS", lambda node, now: _cut(node.get("limits") or NOTHING), wide=True),
+    RecordColumn("LIMITS", _plain("limits"), wide=True),
 )
 
 MIGRATIONS: tuple[RecordColumn, ...] = (
-    RecordColumn("ID", _plain("id")),
-    RecordColumn("JOB", lambda move, now: short_id(move.get("job"))),
-    RecordColumn("FROM", _plain("from")),
-    RecordColumn("TO", _plain("to")),
-    RecordColumn("PHASE", _plain("phase")),
-    RecordColumn("REASON", _plain("reason")),
-    RecordColumn("DOWNTIME", _span("downtimeSeconds", short_span)),
-    RecordColumn("BENEFIT", _span("expectedBenefitSeconds", short_span)),
-    RecordColumn("AGE", _age("requestedAt")),
-    RecordColumn("WORKER", _plain("worker"), wide=True),
-    RecordColumn("BY", _plain("rebalancer"), wide=True),
+    RecordColumn("ID", _plain("id"), sort=".id"),
+    RecordColumn("JOB", lambda move, now: short_id(move.get("job")), sort=".job"),
+    RecordColumn("FROM", _plain("from"), sort=".from"),
+    RecordColumn("TO", _plain("to"), sort=".to"),
+    RecordColumn("PHASE", _plain("phase"), sort=".phase"),
+    RecordColumn("REASON", _plain("reason"), sort=".reason"),
+    RecordColumn("DOWNTIME", _span("downtimeSeconds", short_span), sort=".downtimeSeconds"),
+    RecordColumn("BENEFIT", _span("expectedBenefitSeconds", short_span), sort=".expectedBenefitSeconds"),
+    RecordColumn("AGE", _age("requestedAt"), sort=".requestedAt"),
+    RecordColumn("WORKER", _plain("worker"), wide=True, sort=".worker"),
+    RecordColumn("BY", _plain("rebalancer"), wide=True, sort=".rebalancer"),
     RecordColumn("WARM", lambda move, now: "yes" if move.get("warm") else "no", wide=True),
-    RecordColumn("SAVE", _span("saveSeconds", short_span), wide=True),
-    RecordColumn("LOAD", _span("loadSeconds", short_span), wide=True),
-    RecordColumn("STEP", _plain("step"), wide=True),
-    RecordColumn("LOST", _plain("stepsLost"), wide=True),
-    RecordColumn("MESSAGE", _plain("message"), wide=True),
+    RecordColumn("SAVE", _span("saveSeconds", short_span), wide=True, sort=".saveSeconds"),
+    RecordColumn("LOAD", _span("loadSeconds", short_span), wide=True, sort=".loadSeconds"),
+    RecordColumn("STEP", _plain("step"), wide=True, sort=".step"),
+    RecordColumn("LOST", _plain("stepsLost"), wide=True, sort=".stepsLost"),
+    RecordColumn("MESSAGE", _plain("message"), wide=True, sort=".message"),
 )
 
 EVENTS: tuple[RecordColumn, ...] = (

@@ -39,6 +39,7 @@ def job_record(job: FoundJob, *, now_s: float, policy: str) -> Record:
         message=message,
         spec=spec,
         state=standing,
+        labels=job.object.metadata.labels or {},
         training=training,
         value=job_value(spec, standing, training) if spec and training and is_measured else None,
         evaluated=None

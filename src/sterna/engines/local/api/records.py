@@ -28,6 +28,7 @@ def job_record(job: LocalJob, *, now_s: float, policy: str) -> Record:
         message=row.message,
         spec=job.spec,
         state=row,
+        labels=dict(job.workload.labels),
         training=None if progress is None else training_facts(job),
         value=None if progress is None else job.value,
         metrics={} if progress is None else progress.metrics,
