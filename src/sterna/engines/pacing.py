@@ -80,6 +80,10 @@ class Pacer:
             return None
         return max(now_s, self._free_from_s)
 
+    def is_free(self, now_s: float) -> bool:
+        """Has the time passed that lies between two cycles?"""
+        return now_s >= self._free_from_s
+
     def begin(self) -> int:
         """A cycle looks at the world now: it answers everything asked so far. Returns the ticket for `end`."""
         return self._asked

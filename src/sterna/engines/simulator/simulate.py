@@ -44,7 +44,7 @@ class Simulation:
     settings: Settings = field(default_factory=Settings)
     costs: Costs = Costs()
     interval_s: float | None = None  # cycles only at multiples of this. None: whenever something happens
-    rate_limit_s: float = 0.0  # least time between the end of a cycle and the next
+    rate_limit_s: float = 0.0  # least time between the end of a cycle and the next; rounds before are left out
     whole_seconds: bool = False  # arrivals and finishes are rounded up, as in simulators that count seconds
     foretells_again: bool = False  # every finish is worked out anew at every event, its rounding included, as in AFS
     grace_s: float = 0.0  # how long workers that were told to go still take room
@@ -174,7 +174,7 @@ class _Run:
             if not self._is_round(now_s) or not self.engine.jobs:
                 return False
             self._round += 1
-            return True
+            return self._pacer.is_free(now_s)  # a round that comes too soon after the last cycle is left out
         if self._wake_s is not None and self._wake_s <= now_s:
             self._wake_s = None
             self._pacer.notice(Happening.TIMER)

@@ -143,7 +143,12 @@ class RunOptions:
     ] = None
     rate_limit: Annotated[
         float | None,
-        typer.Option("--rate-limit", metavar="TIME", parser=seconds, help="Least time between two decisions."),
+        typer.Option(
+            "--rate-limit",
+            metavar="TIME",
+            parser=seconds,
+            help="Least time between two decisions; with --interval, rounds that come sooner are left out.",
+        ),
     ] = None
     placement: Annotated[
         str | None,
