@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -43,6 +44,26 @@ def test_a_table_is_grouped_by_trace():
     text = summary_table([FAST, SLOW, result("fifo", "other").summary()])
     assert text.count("times in seconds") == 2
     assert text.index("tiny: 3 jobs") < text.index("afs-l") < text.index("other: 3 jobs")
+
+
+def test_a_table_fits_its_width_and_says_what_it_leaves_out():
+    long = [replace(run, jct_avg_s=1e6, waiting_avg_s=1e7, makespan_s=1e7, preemptions=99_999) for run in (FAST, SLOW)]
+    for width in (80, 100, 120):
+        text = summary_table(long, width=width)
+        assert max(len(line) for line in text.splitlines()) <= width, width
+        assert "makespan" in text
+    left_out = summary_table(long, width=100).splitlines()[-1]
+    assert left_out == "with -o wide: p90, lost GPU-h, decide p99 ms"
+    assert "decide p99 ms" in summary_table(long).splitlines()[1]
+
+
+def test_markdown_of_several_traces_names_each_and_marks_the_best_of_each():
+    others = [result(policy, "other", slower=factor).summary() for policy, factor in (("afs-l", 3), ("fifo", 4))]
+    text = markdown_table([FAST, SLOW, *others])
+    tiny, other = text.split("**other**")
+    assert tiny.startswith("**tiny**, 3 jobs\n\n| policy |")
+    assert ("**119.0**" in tiny, "**357.0**" in other) == (True, True)
+    assert "**" not in tiny.splitlines()[-2], "fifo is the slower one there"
 
 
 def test_markdown_marks_the_best_where_there_is_a_better():

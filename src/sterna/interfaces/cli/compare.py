@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -23,10 +24,12 @@ Examples:
 \b
 A policy takes options after a colon, key=value, separated by colons. Without --policies, all are compared.
 """
+_COLUMNS = 100
 
 
 class CompareOutput(StrEnum):
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
     CSV = "csv"
     MARKDOWN = "markdown"
@@ -45,7 +48,9 @@ def compare(
     jobs_parallel: Annotated[
         int | None, typer.Option("--jobs-parallel", "-j", min=1, help="Simulations at a time. Default: one a core.")
     ] = None,
-    output: Annotated[CompareOutput, typer.Option("--output", "-o", help="What to print.")] = CompareOutput.TABLE,
+    output: Annotated[
+        CompareOutput, typer.Option("--output", "-o", help="What to print; table leaves out what does not fit.")
+    ] = CompareOutput.TABLE,
     report: Annotated[
         str | None, typer.Option("--report", metavar="FILE", help="Also write one self-contained HTML page with plots.")
     ] = None,
@@ -94,6 +99,8 @@ def _shown(findings: "Sequence[Finding]", output: CompareOutput) -> str:
     summaries = [found.summary for found in findings]
     match output:
         case CompareOutput.TABLE:
+            return summary_table(summaries, width=_columns(), strong=strong)
+        case CompareOutput.WIDE:
             return summary_table(summaries, strong=strong)
         case CompareOutput.JSON:
             return summaries_json(summaries)
@@ -101,6 +108,11 @@ def _shown(findings: "Sequence[Finding]", output: CompareOutput) -> str:
             return summaries_csv(summaries).rstrip("\n")
         case CompareOutput.MARKDOWN:
             return markdown_table(summaries)
+
+
+def _columns() -> int:
+    """Of the terminal; a hundred where there is none."""
+    return shutil.get_terminal_size((_COLUMNS, 0)).columns if sys.stdout.isatty() else _COLUMNS
 
 
 def _figure_title(trace: str, run: RunOptions) -> str:

@@ -13,6 +13,8 @@ from sterna.engines.simulator.results import Considered, JobRecord, Summary
 from sterna.interfaces.reports.grid import Emphasis, aligned, plainly
 from sterna.interfaces.reports.summary_columns import COLUMNS, Column
 
+_LEAST_TELLING = ("decision_p99_ms", "lost_gpu_s", "jct_p90_s", "jct_p50_s", "preemptions", "migrations", "resizes")
+
 
 def summary_card(summary: Summary, *, strong: Emphasis = plainly) -> str:
     """One run, one number a line, with units."""
@@ -20,20 +22,39 @@ def summary_card(summary: Summary, *, strong: Emphasis = plainly) -> str:
     return "\n".join(f"{strong(column.says.ljust(width))}  {column.explained(summary)}" for column in COLUMNS)
 
 
-def summary_table(summaries: Sequence[Summary], *, strong: Emphasis = plainly) -> str:
-    """Several runs, one a line, grouped by trace in the order given. Times are seconds."""
+def summary_table(summaries: Sequence[Summary], *, width: int | None = None, strong: Emphasis = plainly) -> str:
+    """Several runs, one a line, grouped by trace in the order given. Times are seconds.
+
+    Columns that do not fit `width` are left out, the least telling first, and named below. None: all columns.
+    """
     blocks = []
-    for trace in dict.fromkeys(summary.trace for summary in summaries):
-        runs = [summary for summary in summaries if summary.trace == trace]
+    for trace, runs in _by_trace(summaries).items():
         shown = [column for column in _narrow() if column.name not in ("trace", "jobs")]
-        rows = [[column.shown(summary) for column in shown] for summary in runs]
-        head = f"{trace}: {runs[0].jobs:,} jobs, times in seconds"
-        blocks.append(head + "\n" + aligned([column.head for column in shown], rows, strong=strong))
+        left_out = []
+        table = _aligned(shown, runs, strong=plainly)
+        for name in _LEAST_TELLING if width else ():
+            if len(table.partition("\n")[0]) <= (width or 0):
+                break
+            left_out += [column for column in shown if column.name == name]
+            shown = [column for column in shown if column.name != name]
+            table = _aligned(shown, runs, strong=plainly)
+        lines = [f"{trace}: {runs[0].jobs:,} jobs, times in seconds", _aligned(shown, runs, strong=strong)]
+        if left_out:
+            heads = ", ".join(column.head for column in _narrow() if column in left_out)
+            lines.append(f"with -o wide: {heads}")
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
 def markdown_table(summaries: Sequence[Summary]) -> str:
-    """For documents: the same columns, the best of each in bold."""
+    """For documents: the same columns, a table for each trace, the best of each column in bold."""
+    blocks = _by_trace(summaries)
+    if len(blocks) == 1:
+        return _markdown(summaries)
+    return "\n\n".join(f"**{trace}**, {runs[0].jobs:,} jobs\n\n{_markdown(runs)}" for trace, runs in blocks.items())
+
+
+def _markdown(summaries: Sequence[Summary]) -> str:
     shown = [column for column in _narrow() if column.name not in ("trace", "jobs", "decision_p99_ms")]
     lines = [
         "| " + " | ".join(column.head for column in shown) + " |",
@@ -101,6 +122,19 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     writer.writerow(head)
     writer.writerows(["" if value is None else value for value in row] for row in rows)
     return sink.getvalue()
+
+
+def _by_trace(summaries: Sequence[Summary]) -> dict[str, list[Summary]]:
+    traces: dict[str, list[Summary]] = {}
+    for summary in summaries:
+        traces.setdefault(summary.trace, []).append(summary)
+    return traces
+
+
+def _aligned(columns: Sequence[Column], runs: Sequence[Summary], *, strong: Emphasis) -> str:
+    return aligned(
+        [column.head for column in columns], [[c.shown(run) for c in columns] for run in runs], strong=strong
+    )
 
 
 def _narrow() -> list[Column]:
