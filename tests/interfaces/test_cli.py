@@ -1,11 +1,13 @@
 """The command line: what it answers, what it refuses, and how it says so."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from sterna import __version__
@@ -35,11 +37,19 @@ def answer(*arguments: str) -> str:
     return str(result.stdout)
 
 
-@pytest.mark.parametrize(
-    "command", ["", "decide", "simulate", "compare", "generate", "policies", "models", "traces", "version"]
-)
-def test_every_command_explains_itself(command):
-    assert "Usage:" in answer(*command.split(), "--help")
+def test_the_list_of_commands_explains_itself():
+    assert "Usage:" in answer("--help")
+
+
+@pytest.mark.parametrize("command", sorted(get_command(cli).commands))
+def test_every_command_explains_itself_and_ends_with_examples(command):
+    """What follows the examples says more about them."""
+    text = answer(command, "--help")
+    assert "Usage:" in text
+    examples = re.search(r"\n  Examples?:\n((?:    .*\n?)+)", text)
+    assert examples, "no example"
+    assert f"sterna {command}" in examples.group(1)
+    assert text.index("  -h, --help") < examples.start()
 
 
 def test_help_loads_nothing_heavy():

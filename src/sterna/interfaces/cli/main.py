@@ -129,7 +129,7 @@ for _module in (*_CORE, *_LISTS):
     _module.add_to(cli)
 
 
-@cli.command()
+@cli.command(epilog="\b\nExample:\n  sterna version")
 def version() -> None:
     """Print the version."""
     _print_version(True)

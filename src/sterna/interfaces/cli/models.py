@@ -7,6 +7,12 @@ import typer
 from sterna.interfaces.cli.policies import print_options
 from sterna.interfaces.cli.terminal import strong
 
+_EPILOG = """\b
+Examples:
+  sterna models
+  sterna models pollux
+"""
+
 
 def models(name: Annotated[str | None, typer.Argument(help="Show this one with its options.")] = None) -> None:
     """List the performance models, or show one.
@@ -29,4 +35,4 @@ def models(name: Annotated[str | None, typer.Argument(help="Show this one with i
 
 
 def add_to(cli: typer.Typer) -> None:
-    cli.command()(models)
+    cli.command(epilog=_EPILOG)(models)

@@ -10,6 +10,13 @@ from sterna.interfaces.cli.terminal import strong
 if TYPE_CHECKING:
     from sterna.policies.registry import PolicyEntry
 
+_EPILOG = """\b
+Examples:
+  sterna policies
+  sterna policies afs-l
+  sterna policies -o json
+"""
+
 
 def policies(
     name: Annotated[
@@ -64,4 +71,4 @@ def print_options(options: list[dict[str, str]], *, flag: str) -> None:
 
 
 def add_to(cli: typer.Typer) -> None:
-    cli.command()(policies)
+    cli.command(epilog=_EPILOG)(policies)

@@ -11,6 +11,13 @@ from sterna.interfaces.cli.terminal import strong
 if TYPE_CHECKING:
     from sterna.placement.rebalancers.registry import RebalancerEntry
 
+_EPILOG = """\b
+Examples:
+  sterna rebalancers
+  sterna rebalancers specon
+  sterna rebalancers -o json
+"""
+
 
 def _names(incomplete: str) -> list[str]:
     """For shell completion."""
@@ -55,4 +62,4 @@ def _print_one(entry: "RebalancerEntry") -> None:
 
 
 def add_to(cli: typer.Typer) -> None:
-    cli.command()(rebalancers)
+    cli.command(epilog=_EPILOG)(rebalancers)

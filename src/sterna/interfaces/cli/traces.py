@@ -7,6 +7,13 @@ import typer
 from sterna.interfaces.cli.terminal import strong, tell_problems
 from sterna.wire.traces.shipped import shipped_traces, trace_path
 
+_EPILOG = """\b
+Examples:
+  sterna traces
+  sterna traces jobs.csv
+  sterna traces poisson-120
+"""
+
 
 def traces(
     file: Annotated[str | None, typer.Argument(help="Say what this trace holds.")] = None,
@@ -51,4 +58,4 @@ def _print_trace(file: str, layout: str | None) -> None:
 
 
 def add_to(cli: typer.Typer) -> None:
-    cli.command()(traces)
+    cli.command(epilog=_EPILOG)(traces)
