@@ -115,6 +115,18 @@ def test_the_summary_counts():
     assert told == "2 nodes, 3 of 8 GPUs in use; 2 jobs: 1 running, 1 waiting"
 
 
+@pytest.mark.parametrize("width", [60, 70, 80, 110, 160])
+def test_the_picture_keeps_to_its_width_and_loses_the_least_telling_columns_first(width):
+    waiting = job("a-job-with-a-long-name", "Waiting", workers=0, message="needs 8 GPUs on one node; 3 are free")
+    nodes = [node(f"node-{n}", gpus=8, used=8, workers=("default/a/w0",)) for n in range(3)]
+    text = picture([job("a"), waiting], nodes, width=width)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    assert "needs 8" in text
+    assert "Running" in text
+    assert ("STEP " in text) == (width >= 80), text
+    assert ("GROWTH" in text) == (width >= 110), text
+
+
 def test_the_picture_has_nodes_bars_progress_speed_and_reasons():
     waiting = job("b", "Waiting", workers=0, message="needs 8 GPUs; 3 are free", step=None, progress=None)
     nodes = [node(used=1, workers=("default/a/a-worker-0-abcde",)), node("node-2", schedulable=False)]

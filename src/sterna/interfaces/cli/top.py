@@ -5,6 +5,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ import typer
 from sterna.interfaces.cli.asking import Home, Record, client_of, until_interrupted
 from sterna.interfaces.cli.options import seconds
 from sterna.interfaces.cli.terminal import has_colour
+from sterna.interfaces.cli.top_view import TopView
 from sterna.model.errors import EngineUnavailable
 
 if TYPE_CHECKING:
@@ -26,7 +28,10 @@ Examples:
   watch -n 10 sterna top
 \b
 Each node is a bar of its GPUs, or of its CPUs where it has none; each worker fills its part in its job's colour and
-letter. Without a terminal the picture is printed once. Ctrl-C ends it.
+letter. Without a terminal the picture is printed once.
+\b
+Keys: q or Ctrl-C ends it, s sorts otherwise (state, name, age, size, progress), / filters by name, state or reason,
+a shows jobs that ended more than 5 minutes ago as well.
 """
 _WINDOW_S = 6.0
 _PAGE_COLUMNS = 160
@@ -49,17 +54,26 @@ def top(
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PAGE_COLUMNS  # no terminal cuts it
     console = Console(no_color=not has_colour(sys.stdout), highlight=False, width=width)
     if once or not sys.stdout.isatty():
-        console.print(_look(client, Rates()))
+        console.print(_once(client))
     else:
         with until_interrupted():
             _live(client, console, max(0.2, interval))
 
 
-def drawn(jobs: Sequence[Record], nodes: Sequence[Record], rates: dict[str, float] | None = None) -> "RenderableType":
-    """The picture; `rates` are steps a second by job id, where they are known."""
+def drawn(
+    jobs: Sequence[Record],
+    nodes: Sequence[Record],
+    rates: dict[str, float] | None = None,
+    *,
+    view: TopView | None = None,
+) -> "RenderableType":
+    """The picture; `rates` are steps a second by job id, where they are known. No view: all jobs, by their state."""
     from sterna.interfaces.reports.screen import Screen
 
-    return Screen(jobs, nodes, rates or {})
+    now = datetime.now(UTC)
+    if view is None:
+        return Screen(jobs, nodes, rates or {}, TopView(shows_ended=True).chosen(jobs, now))
+    return Screen(jobs, nodes, rates or {}, view.chosen(jobs, now), legend=view.legend)
 
 
 def _live(client: "Client", console: Any, interval_s: float) -> None:
@@ -68,21 +82,27 @@ def _live(client: "Client", console: Any, interval_s: float) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    rates = Rates()
-    picture = _look(client, rates)
-    with Live(picture, console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            time.sleep(interval_s)
-            try:
-                picture = _look(client, rates)
-                live.update(picture, refresh=True)
-            except EngineUnavailable as error:
-                live.update(Group(picture, Text(str(error), style="bold red")), refresh=True)
+    from sterna.interfaces.cli.keyboard import keyboard
 
-
-def _look(client: "Client", rates: "Rates") -> "RenderableType":
+    rates, view, trouble = Rates(), TopView(), ""
     jobs, nodes = client.jobs(), client.nodes()
-    return drawn(jobs, nodes, rates.of(jobs, time.monotonic()))
+    looked_s = time.monotonic()
+    with keyboard() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        while not view.is_left:
+            picture = drawn(jobs, nodes, rates.of(jobs, looked_s), view=view)
+            live.update(Group(picture, Text(trouble, style="bold red")) if trouble else picture, refresh=True)
+            if key := keys.pressed(max(0.0, looked_s + interval_s - time.monotonic())):
+                view = view.after(key)
+                continue
+            looked_s = time.monotonic()
+            try:
+                jobs, nodes, trouble = client.jobs(), client.nodes(), ""
+            except EngineUnavailable as error:
+                trouble = str(error)
+
+
+def _once(client: "Client") -> "RenderableType":
+    return drawn(client.jobs(), client.nodes())
 
 
 class Rates:

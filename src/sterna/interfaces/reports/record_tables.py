@@ -14,6 +14,8 @@ Record = dict[str, Any]
 
 _MESSAGE_MAX = 100
 
+PHASES = ("Running", "Resizing", "Waiting", "Suspended", "Failed", "Succeeded")  # in the order that lists have them
+
 
 class RecordColumn(NamedTuple):
     head: str

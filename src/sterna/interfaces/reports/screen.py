@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sterna.interfaces.reports.grid import one_line
-from sterna.interfaces.reports.record_tables import growth_of, short_id, workers_of
+from sterna.interfaces.reports.record_tables import PHASES, growth_of, short_id, workers_of
 from sterna.interfaces.reports.spans import NOTHING, cores, short_span
 
 Record = dict[str, Any]
@@ -24,13 +24,16 @@ _COLOURS = (
     "#d55e00",
     "#b3a100",
 )  # also for colour-blind eyes
-_PHASES = ("Running", "Resizing", "Waiting", "Suspended", "Failed", "Succeeded")
 _STYLES = {"Running": "green", "Resizing": "yellow", "Failed": "red", "Succeeded": "dim", "Suspended": "dim"}
 _BAR_CELLS = 32
+_BAR_CELLS_NARROW = 12
 _PROGRESS_CELLS = 20
 _JOBS_SHOWN = 40
 _ROOMY_COLUMNS = 110
+_NARROW_COLUMNS = 80
 _JOB_HEADS = ("", "JOB", "STATUS", "SIZE", "PROGRESS", "", "STEP", "STEP/S", "LEFT", "GROWTH", "REASON")
+_LEAST_TELLING = (9, 7, 6, 4, 8)  # places in the heads, the first to go where the screen is too narrow for all
+_REASON_CELLS_MIN = 16
 
 
 class Mark(NamedTuple):
@@ -41,19 +44,29 @@ class Mark(NamedTuple):
 
 
 class Screen:
-    def __init__(self, jobs: Sequence[Record], nodes: Sequence[Record], rates: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Record],
+        nodes: Sequence[Record],
+        rates: Mapping[str, float],
+        shown: Sequence[Record],  # of the jobs, in this order
+        *,
+        legend: str = "",
+    ) -> None:
         self._jobs = jobs
         self._nodes = nodes
         self._rates = rates
+        self._shown = shown
+        self._legend = legend
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         full, empty = ("#", ".") if options.ascii_only else ("█", "·")
         marks = job_marks(self._jobs)
         yield Text(summary(self._jobs, self._nodes), style="bold")
         yield Text()
-        yield _node_table(self._jobs, self._nodes, marks, empty)
+        yield _node_table(self._jobs, self._nodes, marks, empty, options.max_width)
         yield Text()
-        shown = sorted(self._jobs, key=_rank)
+        shown = self._shown
         cells = _PROGRESS_CELLS if options.max_width >= _ROOMY_COLUMNS else _PROGRESS_CELLS // 2
         rows = [
             _job_row(
@@ -67,12 +80,16 @@ class Screen:
         yield _job_table(rows, options.max_width)
         if len(shown) > _JOBS_SHOWN:
             yield Text(f"and {len(shown) - _JOBS_SHOWN} more; see `sterna get jobs -A`", style="dim")
+        if hidden := len(self._jobs) - len(shown):
+            yield Text(f"{_count(hidden, 'job')} not shown", style="dim")
+        if self._legend:
+            yield Text(self._legend, style="dim")
 
 
 def summary(jobs: Sequence[Record], nodes: Sequence[Record]) -> str:
     """`3 nodes, 5 of 6 GPUs in use; 3 jobs: 2 running, 1 waiting`."""
     counts = Counter(str(job["phase"]) for job in jobs)
-    words = ", ".join(f"{counts[phase]} {phase.lower()}" for phase in _PHASES if counts[phase])
+    words = ", ".join(f"{counts[phase]} {phase.lower()}" for phase in PHASES if counts[phase])
     gpus = sum(node.get("gpus") or 0 for node in nodes)
     if gpus:
         room = f"{_used(nodes, 'gpus'):g} of {gpus:g} GPUs in use"
@@ -91,11 +108,18 @@ def job_marks(jobs: Sequence[Record]) -> dict[str, Mark]:
     }
 
 
-def node_bar(node: Record, jobs: Mapping[str, Record], marks: Mapping[str, Mark], *, empty: str = "·") -> Text:
+def node_bar(
+    node: Record,
+    jobs: Mapping[str, Record],
+    marks: Mapping[str, Mark],
+    *,
+    empty: str = "·",
+    cells_max: int = _BAR_CELLS,
+) -> Text:
     """Its GPUs, or its CPUs where it has none, a cell or several for each; workers fill what they hold."""
     by_gpu = bool(node.get("gpus"))
     slots = float(node["gpus"] if by_gpu else (node.get("cpuMilli") or 0) / 1000) or 1.0
-    per_slot = min(4.0, max(1, int(_BAR_CELLS / slots))) if slots <= _BAR_CELLS else _BAR_CELLS / slots
+    per_slot = min(4.0, max(1, int(cells_max / slots))) if slots <= cells_max else cells_max / slots
     cells = max(1, round(slots * per_slot))
     bar = Text()
     for job_id, held in _held(node, jobs, slots, by_gpu=by_gpu):
@@ -111,27 +135,37 @@ def progress_bar(done: float | None, *, full: str = "█", empty: str = "·", ce
     return full * filled + empty * (cells - filled)
 
 
-def _node_table(jobs: Sequence[Record], nodes: Sequence[Record], marks: Mapping[str, Mark], empty: str) -> Table:
+def _node_table(
+    jobs: Sequence[Record], nodes: Sequence[Record], marks: Mapping[str, Mark], empty: str, width: int
+) -> Table:
+    cells_max = _BAR_CELLS if width >= _NARROW_COLUMNS else _BAR_CELLS_NARROW
     table = _table("NODE", "", "GPUS", "CPUS", "WORKERS", "STATE")
     by_name = {name: job for job in jobs for name in (str(job["id"]), str(job["name"]))}
     for node in nodes:
         used = node.get("used") or {}
         gpus = f"{used.get('gpus') or 0:g}/{node['gpus']:g}" if node.get("gpus") else NOTHING
         cpus = f"{cores(used.get('cpuMilli') or 0)}/{cores(node.get('cpuMilli'))}"
-        bar = node_bar(node, by_name, marks, empty=empty)
+        bar = node_bar(node, by_name, marks, empty=empty, cells_max=cells_max)
         table.add_row(one_line(node["name"]), bar, gpus, cpus, str(len(node.get("workers") or ())), _state(node))
     return table
 
 
 def _job_table(rows: Sequence[Sequence[Text]], width: int) -> Table:
-    """Reasons, which stand last, get what the other columns leave."""
-    table = _table(*_JOB_HEADS)
-    taken = [max((row[place].cell_len for row in rows), default=0) for place in range(len(_JOB_HEADS) - 1)]
-    taken = [max(cells, len(head)) for cells, head in zip(taken, _JOB_HEADS, strict=False)]
-    left = max(10, width - sum(taken) - len(taken))
-    for *cells, reason in rows:
-        reason.truncate(left, overflow="ellipsis")
-        table.add_row(*cells, reason)
+    """Reasons, which stand last, get what the other columns leave; where that is too little, others go."""
+    places = list(range(len(_JOB_HEADS) - 1))
+    taken = [max(len(_JOB_HEADS[place]), *(row[place].cell_len for row in rows), 0) for place in places]
+
+    def left() -> int:
+        return width - sum(taken[place] + 1 for place in places)
+
+    for place in _LEAST_TELLING:
+        if left() < _REASON_CELLS_MIN:
+            places.remove(place)
+    table = _table(*(_JOB_HEADS[place] for place in places), _JOB_HEADS[-1])
+    for row in rows:
+        reason = row[-1]
+        reason.truncate(max(10, left()), overflow="ellipsis")
+        table.add_row(*(row[place] for place in places), reason)
     return table
 
 
@@ -171,12 +205,6 @@ def _held(node: Record, jobs: Mapping[str, Record], slots: float, *, by_gpu: boo
             continue
         count = (job.get("workers") or {}).get("current") or 1
         yield str(job["id"]), (job.get("gpus") or 0) / count if by_gpu and job.get("gpus") else even
-
-
-def _rank(job: Record) -> tuple[int, str, str]:
-    phase = str(job["phase"])
-    place = _PHASES.index(phase) if phase in _PHASES else len(_PHASES)
-    return place, str(job.get("submittedAt") or ""), str(job["id"])
 
 
 def _reason(job: Record) -> str:
