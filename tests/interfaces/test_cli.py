@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from typer.main import get_command
@@ -41,7 +42,7 @@ def test_the_list_of_commands_explains_itself():
     assert "Usage:" in answer("--help")
 
 
-@pytest.mark.parametrize("command", sorted(get_command(cli).commands))
+@pytest.mark.parametrize("command", sorted(cast(Any, get_command(cli)).commands))
 def test_every_command_explains_itself_and_ends_with_examples(command):
     """What follows the examples says more about them."""
     text = answer(command, "--help")
