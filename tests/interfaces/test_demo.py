@@ -104,7 +104,10 @@ def test_figures_count_what_was_seen():
     assert (found["migrations"], found["migrationDowntimeSeconds"]["max"]) == (1, 0.2)
     assert went_well(found)
     assert "6 of 6 jobs finished" in text_report(found)
-    assert "6 of 6 jobs finished" in page(seen, found)
+    shown = page(seen, found)
+    assert "<dt>jobs finished</dt><dd>6 of 6</dd>" in shown
+    assert "<pre>" not in shown
+    assert shown.count("<tr>") == 2 + len(found["perJob"]) + len(found["changes"])
 
 
 def test_no_two_workers_share_a_row_at_a_time():

@@ -1,12 +1,13 @@
 """What the play showed: figures for programs, a few lines for a terminal, a page with the picture for a browser."""
 
-from html import escape
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 from sterna import __version__
 from sterna.interfaces.demo.play import Seen
 from sterna.interfaces.plots.gpu_slots import timeline_plot
+from sterna.interfaces.plots.html_page import Cell, facts, html_page, sortable_table
 from sterna.interfaces.plots.scales import duration
 from sterna.interfaces.scheduler_port import Record
 
@@ -72,16 +73,39 @@ def picture(seen: Seen) -> str:
 
 def page(seen: Seen, found: dict[str, Any]) -> str:
     """One HTML file that needs nothing but itself."""
-    rows = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(str(value))}</td>" for value in job.values() if not isinstance(value, dict))
-        + "</tr>"
-        for job in found["perJob"]
-    )
-    heads = "".join(f"<th>{escape(name)}</th>" for name in (found["perJob"][0] if found["perJob"] else {}))
-    return _PAGE.format(
-        title=escape(TITLE), summary=escape(text_report(found)), plot=picture(seen), heads=heads, rows=rows
-    )
+    heads = [(words, says) for words, says, _, _ in _JOB_COLUMNS]
+    jobs = [[Cell(write(job[key]), job[key]) for _, _, key, write in _JOB_COLUMNS] for job in found["perJob"]]
+    changes = [[Cell(text, value) for text, value in _change_cells(change)] for change in found["changes"]]
+    parts = [
+        facts(_facts(found)),
+        f'<div class="wide">{picture(seen)}</div>',
+        f"<h2>Jobs</h2>{sortable_table(heads, jobs)}",
+        f"<h2>What was changed while they trained</h2>{sortable_table(_CHANGE_HEADS, changes)}",
+    ]
+    return html_page(TITLE, "\n".join(parts))
+
+
+def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
+    moved, paused = found["migrationDowntimeSeconds"], found["downtimeSeconds"]
+    known = [
+        ("jobs finished", f"{found['succeeded']} of {found['jobs']}"),
+        ("took", duration(found["tookSeconds"])),
+        ("steps lost", str(found["stepsLost"])),
+        ("resizes", str(found["resizes"])),
+        ("migrations", str(found["migrations"])),
+        ("preemptions", str(found["preemptions"])),
+        ("restarts after failures", str(found["restarts"])),
+    ]
+    for words, spread in (("a migration", moved), ("any change", paused)):
+        if spread:
+            known.append((f"downtime of {words}", f"median {spread['median']:.2f} s, longest {spread['max']:.2f} s"))
+    return [*known, ("sterna", found["version"])]
+
+
+def _change_cells(change: dict[str, Any]) -> list[tuple[str, Any]]:
+    pause_s = change.get("downtimeSeconds")
+    words = [str(change.get(key) or "") for key in ("job", "kind", "from", "to", "reason")]
+    return [*((word, word) for word in words), ("" if pause_s is None else f"{pause_s:.2f} s", pause_s or 0.0)]
 
 
 def _job_figures(job: Record) -> dict[str, Any]:
@@ -103,15 +127,21 @@ def _spread(values: list[float]) -> dict[str, float] | None:
     return {"median": median(values), "max": max(values), "count": len(values)} if values else None
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline'">
-<title>{title}</title><style>
-:root{{color-scheme:light dark}}
-body{{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem}}
-svg{{display:block;max-width:100%;height:auto;margin:1rem 0}}pre{{overflow-x:auto}}
-table{{border-collapse:collapse;font-size:13px}}td,th{{padding:.25rem .5rem;text-align:right}}
-</style></head><body><h1>{title}</h1>{plot}<pre>{summary}</pre>
-<details><summary>All numbers</summary><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></details>
-</body></html>
-"""
+_JOB_COLUMNS: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
+    ("job", "its name", "name", str),
+    ("ended", "how", "phase", str),
+    ("steps", "trained, each exactly once", "steps", str),
+    ("resizes", "how often its size changed", "resizes", str),
+    ("moves", "how often it moved to another node", "migrations", str),
+    ("lost", "steps that had to be trained again", "stepsLost", str),
+    ("waited", "without workers", "waitingSeconds", duration),
+    ("ran", "with workers", "runningSeconds", duration),
+)
+_CHANGE_HEADS = (
+    ("job", "its name"),
+    ("change", "what was done"),
+    ("from", "nodes before"),
+    ("to", "nodes after"),
+    ("why", "the reason"),
+    ("downtime", "how long it did not train"),
+)
