@@ -1,4 +1,4 @@
-"""The demo's story, picture and report, on a clock that the test moves. The real thing is `tests/e2e/test_demo.py`."""
+"""The demo's story, picture and report, on a clock that the test moves. The real thing is `tests/e2e/test_wheel.py`."""
 
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
