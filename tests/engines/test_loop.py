@@ -16,7 +16,7 @@ from sterna.model.errors import EngineUnavailable, InvariantBroken, StaleView
 from sterna.model.ids import JobId
 from sterna.model.jobs import JobSpec
 from sterna.model.nodes import Cluster
-from sterna.model.plan import Action, Grow, Held, Outcome
+from sterna.model.plan import Action, Grow, Held, Outcome, Shrink
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant, Target
@@ -35,14 +35,18 @@ class Flaky(SimulatedEngine):
     def __init__(self, *, gpus: int = 8, fails: Sequence[type] = ()) -> None:
         super().__init__(Cluster.of([node("n1", gpus=gpus)]), Costs(), on_finish_known=lambda *_: None)
         self.actions: list[Action] = []
-        self._fails = list(fails)
+        self._fails: list[tuple[type, str | None]] = [(kind, None) for kind in fails]  # None: of whichever job
+
+    def fail_once(self, kind: type, job_id: str) -> None:
+        self._fails.append((kind, job_id))
 
     async def apply(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         outcomes = []
         for action in actions:
             self.actions.append(action)
-            if type(action) in self._fails:
-                self._fails.remove(type(action))
+            failing = next((f for f in self._fails if f in ((type(action), None), (type(action), action.job_id))), None)
+            if failing is not None:
+                self._fails.remove(failing)
                 outcomes.append(Outcome(action, Held.TRY_AGAIN, "injected"))
             else:
                 outcomes += await super().apply([action])
@@ -148,6 +152,39 @@ def test_voda_11_a_cycle_that_fails_leaves_the_old_plan_in_force_and_is_tried_ag
     assert engine.sizes() == {"a": 4}
 
 
+@pytest.mark.parametrize(
+    ("plan", "after"),
+    [
+        pytest.param(Target({}), {}, id="an empty plan stops every job"),
+        pytest.param(
+            Target({JobId("a"): Grant(4, 4, NEXT_IN_ORDER)}), {"a": 4}, id="a partial plan stops what it leaves out"
+        ),
+        pytest.param(
+            Target({JobId(name): Grant(2, 2, NEXT_IN_ORDER) for name in ("a", "b", "ghost")}),
+            None,
+            id="a plan for a job that is gone is refused whole",
+        ),
+    ],
+)
+def test_voda_11_what_a_policy_leaves_out_is_told_from_what_it_gets_wrong(plan, after):
+    """Voda took an empty or partial answer of its allocator for a plan. Here a job that is left out is told to stop,
+    through the same checks as every plan, and a plan that names a job which is not there changes nothing."""
+    engine = Flaky()
+    for name in ("a", "b"):
+        engine.submit(name, at_least=2, at_most=4)
+    assert cycle(engine, grants(a=3, b=3)).error is None
+    engine.actions.clear()
+    result = cycle(engine, lambda view: plan)
+    if after is None:
+        assert result.error is not None
+        assert (result.decision, result.again_after_s, engine.actions) == (None, RETRY_S, [])
+        assert engine.sizes() == {"a": 3, "b": 3}
+    else:
+        assert engine.sizes() == after
+    assert cycle(engine, grants(a=3, b=3)).error is None
+    assert engine.sizes() == {"a": 3, "b": 3}, "the next plan that makes sense holds"
+
+
 def test_voda_11_a_plan_that_would_overfill_a_node_is_never_applied():
     engine = Flaky(gpus=2)
     engine.submit("a", at_least=1, at_most=4)
@@ -177,18 +214,27 @@ def test_voda_12_what_an_engine_could_not_do_is_done_in_the_next_cycle(fails, cy
     assert engine.sizes() == {"a": 3}
 
 
-def test_voda_12_every_kind_of_action_is_repaired_within_two_cycles():
+@pytest.mark.parametrize(
+    ("kind", "job_id"),
+    [
+        pytest.param(Grow, "new", id="a start"),
+        pytest.param(Grow, "grows", id="a scale-out"),
+        pytest.param(Shrink, "shrinks", id="a scale-in"),
+        pytest.param(Shrink, "stops", id="a halt"),
+    ],
+)
+def test_voda_12_every_kind_of_action_that_fails_once_is_repaired_by_the_next_cycle(kind, job_id):
     engine = Flaky(gpus=8)
-    for name in ("a", "b", "c"):
+    for name in ("shrinks", "grows", "stops"):
         engine.submit(name, at_least=1, at_most=4)
-    cycle(engine, grants(a=4, b=2, c=2))
-    from sterna.model.plan import Shrink
-
-    engine._fails = [Shrink, Grow]
-    wanted = grants(a=2, b=4)  # shrink a, grow b, stop c
-    for _ in range(3):
-        cycle(engine, wanted)
-    assert engine.sizes() == {"a": 2, "b": 4}
+    cycle(engine, grants(shrinks=4, grows=2, stops=2))
+    engine.submit("new", at_least=1, at_most=4)
+    engine.fail_once(kind, job_id)
+    wanted = grants(shrinks=2, grows=3, new=3)
+    cycle(engine, wanted)
+    assert engine.sizes() != {"shrinks": 2, "grows": 3, "new": 3}, "nothing failed"
+    cycle(engine, wanted)
+    assert engine.sizes() == {"shrinks": 2, "grows": 3, "new": 3}
 
 
 def test_a_step_that_needs_room_waits_until_it_is_there():
