@@ -6,7 +6,7 @@ after one event (a job ends, another comes) in a settled world.
 Times are CPU seconds of this process, so that other work on the machine counts little. The cycle after an event
 includes what it costs an engine to keep its columns up to date (`sterna.model.columns`). `growth` is the exponent of
 the full cycle's time in the number of jobs, from the two largest job counts: 1 is linear, n log n comes out at about
-1.1.
+1.1. Exit code 1: a policy exceeds one of its limits by more than half.
 """
 
 import argparse
@@ -88,7 +88,9 @@ def main() -> int:
         print(line)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(report, indent=2) + "\n")
-    return 0
+    for line in (exceeding := exceeded(rows)):
+        print(line)
+    return 1 if exceeding else 0
 
 
 def world(nodes: int, running: int, queued: int, *, seed: int = 1) -> Snapshot:
@@ -275,6 +277,20 @@ def limits(rows: list[Row]) -> list[str]:
         f"one-event p99 {row.event_p99_ms / ONE_EVENT_P99_MS:.2f} of its limit"
         for row in rows
         if (row.nodes, row.running, row.queued) == HELD_TO
+    ]
+
+
+def exceeded(rows: list[Row]) -> list[str]:
+    """What is above a limit by more than half of it: too much for a busy machine to explain."""
+    return [
+        f"{row.policy}: {what} p99 of {found_ms:.1f} ms exceeds its limit of {limit_ms:g} ms by more than half"
+        for row in rows
+        if (row.nodes, row.running, row.queued) == HELD_TO
+        for what, found_ms, limit_ms in (
+            ("full cycle", row.full_p99_ms, FULL_CYCLE_P99_MS),
+            ("one-event", row.event_p99_ms, ONE_EVENT_P99_MS),
+        )
+        if found_ms > 1.5 * limit_ms
     ]
 
 
