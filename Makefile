@@ -17,7 +17,7 @@ PYTHON  ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11;
 	$$p $(RECENT) 2>/dev/null && { echo $$p; exit; }; done; echo python3)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test cluster demo compare soak bench validate crds manifests docs clean
+.PHONY: help setup lint test cluster demo compare soak mutants bench validate crds manifests docs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a 
 	STERNA_SHORT_JOBS=20000 STERNA_SEEDS=200 $(BIN)/pytest -n auto tests/attack
 	STERNA_WEEK_S=3600 $(BIN)/pytest -n 2 -s tests/soak tests/e2e/kubernetes/test_week.py
 	$(BIN)/python -m benchmarks.resident --minutes 30
+	$(BIN)/python -m tests.mutants
+
+mutants: $(TRAINS) ## break the code in sixty places, one after the other: the tests must notice each
+	$(BIN)/python -m tests.mutants
 
 bench: $(STAMP) $(CLUSTER) ## decision times and simulated jobs per second; writes JSON to out/
 	@mkdir -p $(OUT)
