@@ -1,6 +1,7 @@
 """Our kinds on a real API server: what it takes, what it refuses and in which words, and what it keeps apart."""
 
 import copy
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,8 @@ def test_dragon_1_what_can_never_run_is_not_stored_and_the_field_is_named(
     with pytest.raises(ApiError) as refused:
         created(kinds, namespace, job)
     assert refused.value.status == 422
-    assert f"{field}:" in refused.value.message or f"{field} in body" in refused.value.message
+    told = re.sub(r"\[\d+\]", "", refused.value.message)  # newer API servers say which item of a list it is
+    assert f"{field}:" in told or f"{field} in body" in told
 
 
 @pytest.mark.parametrize(
