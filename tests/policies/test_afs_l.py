@@ -44,6 +44,15 @@ def test_voda_17_afs_l_four_models(gpus, expected):
     assert tuple(given_out.get(JobId(name), 0) for name in MODELS) == expected
 
 
+def test_what_a_job_has_trained_since_it_was_looked_at_counts():
+    """Of 100 units that were left at 0 s, 10 are left at 90 s: fewer than those of the job that waits."""
+    ran = job("ran", left=100, on=["n1"])
+    assert ran.units_left_at(90.0) == 10
+    waits = job("waits", left=50, submitted_s=1.0)
+    assert sizes(cluster(gpus=1, jobs=[ran, waits], now_s=90.0)) == {"ran": 1}
+    assert sizes(cluster(gpus=1, jobs=[ran, waits], now_s=1.0)) == {"waits": 1}
+
+
 def test_voda_17_afs_l_two_linear_jobs_gpu_by_gpu():
     jobs = [job("s", at_most=4, left=100), job("l", at_most=4, left=1000, submitted_s=1)]
     sequence = []
