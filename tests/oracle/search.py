@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from sterna.model.jobs import Job, JobSpec, Role, Worker
-from sterna.model.nodes import Node
+from sterna.model.nodes import Doubt, Node
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Why
@@ -28,8 +28,9 @@ class TooLarge(Exception):
 def in_the_way(view: Snapshot, job: Job, *, idle_cpu_share: float = IDLE_CPU_SHARE) -> Why | None:
     """Why it could not start even with all other jobs gone; None if it could.
 
-    What is in the way is taken away bit by bit, first guests, then cordons, then what keeps nodes from being ready: the
-    last thing that had to go is the reason. If it starts not even then, it never fits.
+    What is in the way is taken away bit by bit, first guests, then what is held against nodes that flap, then cordons,
+    then what keeps nodes from being ready: the last thing that had to go is the reason. If it starts not even then, it
+    never fits.
     """
 
     def starts(node_for: Callable[[Node], Node]) -> bool:
@@ -41,11 +42,17 @@ def in_the_way(view: Snapshot, job: Job, *, idle_cpu_share: float = IDLE_CPU_SHA
         return None
     if starts(lambda node: replace(node, guests=())):
         return Why.OTHER_PODS
-    if starts(lambda node: replace(node, guests=(), cordoned=False)):
+    if starts(lambda node: replace(_steady(node), guests=())):
+        return Why.NODES_FLAPPING
+    if starts(lambda node: replace(_steady(node), guests=(), cordoned=False)):
         return Why.NODES_CORDONED
-    if starts(lambda node: replace(node, guests=(), cordoned=False, ready=True)):
+    if starts(lambda node: replace(node, guests=(), cordoned=False, ready=True, doubt=None)):
         return Why.NODES_NOT_READY
     return Why.NEVER_FITS
+
+
+def _steady(node: Node) -> Node:
+    return node.undoubted if node.doubt is Doubt.FLAPPING else node
 
 
 def can_start_beside(view: Snapshot, job: Job, *, idle_cpu_share: float = IDLE_CPU_SHARE) -> bool:

@@ -14,6 +14,7 @@ from functools import cache
 
 import pytest
 
+from sterna.model.nodes import Cluster
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Why
 from sterna.placement.strategies import placement
@@ -30,7 +31,8 @@ WORLDS = int(os.environ.get("STERNA_WORLDS", "300"))  # of each policy; `make so
 BATCHES = 6
 PLACEMENTS = ("repack", "widest", "widest-smallest-first", "spread")  # beside the policy's own; none is for sums only
 NONE: frozenset[Why] = frozenset()
-ALONE = frozenset({Why.NEVER_FITS, Why.OTHER_PODS, Why.NODES_CORDONED, Why.NODES_NOT_READY})  # whatever other jobs do
+DOUBTS = frozenset({Why.NODES_FLAPPING, Why.NODES_NOT_READY})  # also where other jobs take the room elsewhere
+ALONE = DOUBTS | {Why.NEVER_FITS, Why.OTHER_PODS, Why.NODES_CORDONED}  # whatever other jobs do
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,11 @@ def _off_grid(view: Snapshot) -> list[str]:
 
 
 def _verdicts(end: Settled) -> list[str]:
-    """Is each job that could not start even alone told exactly what is in the way, and no other job?"""
+    """Is each job that could not start even alone told exactly what is in the way, and no other job?
+
+    One that could start beside what runs, were no node in doubt, may be told of that doubt.
+    """
+    undoubted = _undoubted(end.view)
     share = share_for_gpuless(end.view.cluster, None)
     reasons = Reasons(end.view, end.decision)
     wrong: list[str] = []
@@ -141,9 +147,15 @@ def _verdicts(end: Settled) -> list[str]:
         if job.size or not job.wants_workers or end.decision.layout.workers_of(job.id):
             continue
         right, why = in_the_way(end.view, job, idle_cpu_share=share), reasons.of(job).why
+        if right is None and why in DOUBTS and can_start_beside(undoubted, job, idle_cpu_share=share):
+            continue
         if right is not (why if why in ALONE else None):
             wrong.append(f"{job.id} is told {why}, and alone {right or 'it could start'}")
     return wrong
+
+
+def _undoubted(view: Snapshot) -> Snapshot:
+    return replace(view, cluster=Cluster.of(node.undoubted for node in view.nodes))
 
 
 def _left_waiting(end: Settled, rule: Rule) -> list[str]:
@@ -154,6 +166,8 @@ def _left_waiting(end: Settled, rule: Rule) -> list[str]:
         if job.size or not job.wants_workers:
             continue
         why = reasons.of(job).why
+        if why in DOUBTS:
+            why = end.decision.because_of(job.id).why
         if can_start_beside(end.view, job, idle_cpu_share=share):
             if why not in rule.beside:
                 wrong.append(f"{job.id} could start beside what runs and is told {why}")

@@ -15,7 +15,7 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import FixedRole, Job, JobSpec, Role, Worker
 from sterna.model.node_affinity import LabelOperator, LabelRequirement
-from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
+from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.phases import Phase
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
@@ -34,7 +34,10 @@ def small_world(seed: int) -> Snapshot:
     of_each = [*kinds, *(chance.choice(kinds) for _ in range(count - len(kinds)))]
     nodes = [_node(chance, number, kind) for number, kind in enumerate(chance.sample(of_each, count))]
     jobs = [_job(chance, number, kinds) for number in range(chance.randint(1, 6))]
-    return Snapshot.of(now_s=NOW_S, nodes=nodes, jobs=_seated(chance, nodes, jobs), revision=1)
+    seated = _seated(chance, nodes, jobs)
+    if seed % 7 == 3:  # drawn last, so that all other worlds are what they are without doubts
+        nodes = [replace(node, doubt=chance.choice([None, None, *Doubt])) for node in nodes]
+    return Snapshot.of(now_s=NOW_S, nodes=nodes, jobs=seated, revision=1)
 
 
 def features(view: Snapshot) -> Iterator[str]:
@@ -47,6 +50,7 @@ def features(view: Snapshot) -> Iterator[str]:
         "CPU nodes only": accelerators == ("",),
         "cards of differing memory": any(len({card.memory_bytes for card in node.devices}) > 1 for node in nodes),
         "a cordon or a node not ready": any(not node.schedulable for node in nodes),
+        "a node in doubt": any(node.doubt is not None for node in nodes),
         "a taint": any(node.taints for node in nodes),
         "a guest": any(node.guests for node in nodes),
         "a guest on a card": any(guest.devices for node in nodes for guest in node.guests),

@@ -9,7 +9,7 @@ from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
 from sterna.model.node_affinity import NODE_NAME, LabelOperator, LabelRequirement, NodeWish
-from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
+from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.phases import FINISHED, Phase
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
@@ -50,6 +50,7 @@ nodes = st.builds(
     taints=tuples_of(st.builds(Taint, words, words, effects)),
     ready=st.booleans(),
     cordoned=st.booleans(),
+    doubt=st.none() | st.sampled_from(Doubt),
     devices=tuples_of(st.builds(Device, names.map(DeviceId), st.integers(0, 1 << 40)), by=lambda device: device.id),
     guests=tuples_of(guests),
 )

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Job, Role, Worker
+from sterna.model.nodes import Doubt
 from sterna.model.resources import Resources
 from sterna.model.snapshot import arrival_order
 from sterna.model.why import Because
@@ -210,9 +211,11 @@ def _why_not_usable(room: Room, job: Job, ask: Ask) -> str:
     if not nodes:
         return f"it is not in the pool that {job.id} runs in"
     node = nodes[0]
-    return (
-        "it is being drained" if node.cordoned else "it is not ready" if not node.ready else "it does not admit the job"
-    )
+    if node.cordoned:
+        return "it is being drained"
+    if not node.ready or node.doubt is Doubt.NOT_READY:
+        return "it is not ready"
+    return "it came and went too often lately" if node.doubt is Doubt.FLAPPING else "it does not admit the job"
 
 
 def _request(mover: Mover) -> Resources:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sterna.model.gangs import Gang, Space, gang_fits, gang_of, slots_in, space_of
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, JobSpec
-from sterna.model.nodes import Cluster, Node
+from sterna.model.nodes import Cluster, Doubt, Node
 from sterna.model.resources import WHOLE_GPU_MILLI, Currency, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because, Why
@@ -34,7 +34,7 @@ def cannot_start(view: Snapshot, job: Job) -> Because | None:
     """Why the job could not start even if it were alone; None if it could.
 
     `NeverFits` only if these nodes could not hold it even if all of them were usable and empty. Otherwise what is in
-    the way: nodes that refused it lately, other pods, cordons, or nodes that are not ready.
+    the way: nodes that refused it lately, other pods, nodes that flap, cordons, or nodes that are not ready.
     """
     return cannot_start_on(view.cluster.bare, job.spec)
 
@@ -55,6 +55,16 @@ def asks(spec: JobSpec) -> tuple[object, ...]:
 def admitting(nodes: Iterable[Node], spec: JobSpec) -> list[Node]:
     """Nodes that would take new workers of this job, room aside."""
     return [node for node in nodes if spec.accelerator in (None, node.accelerator) and node.admits(spec.demands)]
+
+
+def kept_by_doubt(nodes: Iterable[Node], spec: JobSpec) -> Because | None:
+    """Nodes that would take workers of this job were there no doubt about them, as a reason. None: there are none."""
+    doubted = [node for node in nodes if node.doubt is not None]
+    for doubt, why in ((Doubt.FLAPPING, Why.NODES_FLAPPING), (Doubt.NOT_READY, Why.NODES_NOT_READY)):
+        found = [node.undoubted for node in doubted if node.doubt is doubt]
+        if admitting(found, spec):
+            return Because(why, _named(found, spec))
+    return None
 
 
 def what_is_short(spaces: list[Space], gang: Gang) -> Numbers:
@@ -122,10 +132,14 @@ def _verdict(cluster: Cluster, spec: JobSpec) -> Because | None:
     schedulable = [freed[node.id] for node in cluster.nodes if node.schedulable]
     if _fits(schedulable, spec, gang):
         return Because(Why.OTHER_PODS, what_is_short(_best_pool(cluster.nodes, spec)[1], gang))
-    if _fits([freed[node.id] for node in cluster.nodes if node.ready], spec, gang):
+    flapping = [node for node in cluster.nodes if node.usable and node.doubt is Doubt.FLAPPING]
+    if flapping and _fits([*schedulable, *(freed[node.id] for node in flapping)], spec, gang):
+        return Because(Why.NODES_FLAPPING, _named((freed[node.id] for node in flapping), spec))
+    silent = {node.id for node in cluster.nodes if not node.ready or node.doubt is Doubt.NOT_READY}
+    if _fits([freed[node.id] for node in cluster.nodes if node.id not in silent], spec, gang):
         return Because(Why.NODES_CORDONED, _named((freed[node.id] for node in cluster.nodes if node.cordoned), spec))
     if _fits(cluster.freed.nodes, spec, gang):
-        return Because(Why.NODES_NOT_READY, _named((freed[node.id] for node in cluster.nodes if not node.ready), spec))
+        return Because(Why.NODES_NOT_READY, _named((freed[node_id] for node_id in sorted(silent)), spec))
     return Because(Why.NEVER_FITS, _why_never(cluster.freed.nodes, spec, gang))
 
 

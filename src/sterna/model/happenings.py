@@ -11,6 +11,7 @@ from sterna.model.resources import Resources
 class NodeChange(StrEnum):
     ADDED = "added"
     LOST = "lost"  # at once, with whatever runs there: work since the latest checkpoint is gone
+    SILENT = "silent"  # it does not answer: what runs there trains on, and is lost if the silence lasts
     RETURNED = "returned"
     DRAINED = "drained"  # cordoned: work moves away, nothing is lost
     UNCORDONED = "uncordoned"

@@ -56,6 +56,13 @@ class NodeDemands(NamedTuple):
     kept_from: frozenset[NodeId] = frozenset()  # nodes that refused its workers lately
 
 
+class Doubt(StrEnum):
+    """Why a node is given nothing new for now, while what is there stays."""
+
+    NOT_READY = "notReady"  # it does not answer, and that is too new to be believed
+    FLAPPING = "flapping"  # it came and went so often that it must be steady for a while first
+
+
 class GuestKind(StrEnum):
     SERVING = "serving"  # goes before training; room is made for it
     OTHER = "other"  # daemons, pods of other users: they only take room
@@ -79,13 +86,19 @@ class Node:
     taints: tuple[Taint, ...] = ()
     ready: bool = True
     cordoned: bool = False
+    doubt: Doubt | None = None  # why nothing new comes for now. None: there is no doubt about it
     devices: tuple[Device, ...] = ()  # empty: `allocatable.gpu_milli` whole cards of unknown memory
     guests: tuple[Guest, ...] = ()
 
     @property
-    def schedulable(self) -> bool:
-        """May new work be put here at all? What is here already may stay, unless the node is lost or being drained."""
+    def usable(self) -> bool:
+        """May what is here stay, so that its room counts? Not if the node is lost or being drained."""
         return self.ready and not self.cordoned
+
+    @property
+    def schedulable(self) -> bool:
+        """May new work be put here at all?"""
+        return self.ready and not self.cordoned and self.doubt is None
 
     @property
     def free_of_guests(self) -> Resources:
@@ -98,9 +111,14 @@ class Node:
         return Resources(*(max(0, have - take) for have, take in zip(self.allocatable, used, strict=True)))
 
     @property
+    def undoubted(self) -> "Node":
+        """This node, were there no doubt about it."""
+        return self if self.doubt is None else replace(self, doubt=None)
+
+    @property
     def freed(self) -> "Node":
         """This node, were it usable and without guests."""
-        return replace(self, ready=True, cordoned=False, guests=())
+        return replace(self, ready=True, cordoned=False, doubt=None, guests=())
 
     def admits(self, demands: NodeDemands) -> bool:
         """May a worker with these demands be put here, room aside?"""
@@ -121,7 +139,7 @@ class Node:
     def keeps(self, tolerations: Iterable[Toleration]) -> bool:
         """May a worker that is already here stay? A cordon means "leave"; NoSchedule touches new workers only."""
         tolerations = tuple(tolerations)
-        return self.schedulable and all(
+        return self.usable and all(
             any(t.tolerates(taint) for t in tolerations) for taint in self.taints if taint.effect is Effect.NO_EXECUTE
         )
 
@@ -158,21 +176,21 @@ class Cluster:
     def capacity(self) -> int:
         """What the next layout may use, in the currency: a cordoned node offers nothing, its work is on its way out."""
         currency = self.currency
-        return sum(node.free_of_guests[currency] for node in self.nodes if node.schedulable)
+        return sum(node.free_of_guests[currency] for node in self.nodes if node.usable)
 
     @cached_property
     def room(self) -> Resources:
         """What the next layout may use of everything, added up: no job can hold more, wherever its workers are."""
         room = NOTHING
         for node in self.nodes:
-            if node.schedulable:
+            if node.usable:
                 room = room.plus(node.free_of_guests)
         return room
 
     @cached_property
     def gpus(self) -> int:
-        """Whole GPUs installed on schedulable nodes, guests or not: the divisor of utilisation."""
-        return sum(node.allocatable.gpu_milli for node in self.nodes if node.schedulable) // WHOLE_GPU_MILLI
+        """Whole GPUs installed on usable nodes, guests or not: the divisor of utilisation."""
+        return sum(node.allocatable.gpu_milli for node in self.nodes if node.usable) // WHOLE_GPU_MILLI
 
     @cached_property
     def bare(self) -> "Cluster":

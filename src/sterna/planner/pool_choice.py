@@ -96,8 +96,9 @@ class PoolChoice:
     def can_stay(self, name: str, job: Job) -> bool:
         """Could a job that runs there go on there, be it on other nodes?"""
         pool = self._pools[name]
-        spaces = self._beside(pool, Fit.NOW, without=job)
-        return gang_fits([spaces[node.id] for node in admitting(pool.cluster.nodes, job.spec)], gang_of(job.spec))
+        spaces, held = self._beside(pool, Fit.NOW, without=job), {worker.node for worker in job.workers}
+        nodes = (node.undoubted if node.id in held else node for node in pool.cluster.nodes)  # a doubt drives none out
+        return gang_fits([spaces[node.id] for node in admitting(nodes, job.spec)], gang_of(job.spec))
 
     def _rank(self, pool: Pool, spec: JobSpec) -> tuple[int, bool, int, int]:
         fit = self.fit(pool.name, spec)

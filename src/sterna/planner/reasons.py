@@ -6,8 +6,9 @@ name what is short in it.
 
 from functools import cached_property
 
-from sterna.model.feasibility import asks, cannot_start_on
+from sterna.model.feasibility import asks, cannot_start_on, kept_by_doubt
 from sterna.model.jobs import Job, JobSpec
+from sterna.model.nodes import Cluster
 from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.snapshot import Snapshot
@@ -61,7 +62,8 @@ class Reasons:
             return None
         short = self._choice.shortage(pools, spec, spec.workers_min)
         if short is not None:
-            return Because(Why.NO_NODE_FITS, short) if because.why is Why.NO_NODE_FITS else None
+            told = Because(Why.NO_NODE_FITS, short) if because.why is Why.NO_NODE_FITS else None
+            return self._for_doubt(spec, pools) or told
         size = self._whole_size(spec)
         short = self._choice.shortage(pools, spec, size) if size > spec.workers_min else None
         if short is not None:
@@ -70,6 +72,18 @@ class Reasons:
             if head != spec.id:
                 return Because(Why.RESERVED, (("for_job", str(head)),))
         return None
+
+    def _for_doubt(self, spec: JobSpec, pools: list[Pool]) -> Because | None:
+        """It would have room on nodes that are given nothing new for now."""
+        nodes = [node for pool in pools for node in pool.cluster.nodes]
+        because = kept_by_doubt(nodes, spec)
+        if because is None:
+            return None
+        lifted = [
+            pool._replace(cluster=Cluster(tuple(node.undoubted for node in pool.cluster.nodes))) for pool in pools
+        ]
+        fits = PoolChoice(self._after, lifted).shortage(lifted, spec, spec.workers_min) is None
+        return because if fits else None
 
     def _whole_size(self, spec: JobSpec) -> int:
         """The least that the policy would give it."""
@@ -83,17 +97,23 @@ class Reasons:
 
     @cached_property
     def _choice(self) -> PoolChoice:
-        """Of the world once the decision is carried out."""
+        return PoolChoice(self._after, self._pools)
+
+    @cached_property
+    def _after(self) -> Snapshot:
+        """The world once the decision is carried out."""
         workers_of = self._decision.layout.workers_of
         jobs = tuple(job.but(workers=workers_of(job.id), leaving=()) for job in self._view.jobs)
-        after = Snapshot(revision=0, now_s=self._view.now_s, cluster=self._view.cluster, jobs=jobs)
-        return PoolChoice(after, self._pools)
+        return Snapshot(revision=0, now_s=self._view.now_s, cluster=self._view.cluster, jobs=jobs)
 
 
 _NOWHERE = Because(Why.NEVER_FITS, (("nodes_that_admit_it", 0),))
 
 
-_EASIEST_LAST = (Why.NEVER_FITS, Why.NODES_NOT_READY, Why.NODES_CORDONED, Why.OTHER_PODS, Why.NODES_REFUSED)  # to cure
+_EASIEST_LAST = (  # to cure
+    *(Why.NEVER_FITS, Why.NODES_NOT_READY, Why.NODES_CORDONED),
+    *(Why.NODES_FLAPPING, Why.OTHER_PODS, Why.NODES_REFUSED),
+)
 
 
 def _hope(verdict: Because | None) -> tuple[int, int, int]:

@@ -143,7 +143,7 @@ def _starts(view: Snapshot, head: Job, staying: list[tuple[Job, tuple[Worker, ..
 def _free(view: Snapshot, aside: set[NodeId], staying: list[tuple[Job, tuple[Worker, ...]]], *, counted: bool) -> int:
     """What is left of these nodes, in the currency; of all nodes, where nodes do not matter."""
     currency = view.currency
-    nodes = [node for node in view.nodes if node.schedulable and (counted or node.id in aside)]
+    nodes = [node for node in view.nodes if node.usable and (counted or node.id in aside)]
     held = sum(
         job.spec.request_of(worker.role)[currency]
         for job, workers in staying

@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.node_affinity import LabelOperator, LabelRequirement, NodeWish, values_expected
-from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, Toleration
+from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.resources import Resources
 from sterna.wire.fields import CpuMilli, GpuMilli, MemoryBytes, Name
 from sterna.wire.problems import Body
@@ -100,6 +100,11 @@ class NodeBody(Body):
     cordoned: bool = Field(
         default=False, description="true: nothing new comes here, and what is here is on its way out"
     )
+    doubt: Annotated[Doubt, Field(strict=False)] | None = Field(
+        default=None,
+        description="why nothing new comes while what is here stays: notReady, for too short a time to be believed, or"
+        " flapping; absent: there is no doubt",
+    )
     devices: list[DeviceBody] = Field(
         default_factory=list, description="empty: as many whole cards as allocatable, of unknown memory"
     )
@@ -114,6 +119,7 @@ class NodeBody(Body):
             taints=tuple(taint.to_model() for taint in self.taints),
             ready=self.ready,
             cordoned=self.cordoned,
+            doubt=self.doubt,
             devices=tuple(device.to_model() for device in self.devices),
             guests=tuple(guest.to_model() for guest in self.guests),
         )

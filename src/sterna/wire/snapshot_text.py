@@ -90,6 +90,7 @@ def _node(node: Node) -> Record:
         "id": node.id,
         "allocatable": _resources(node.allocatable),
         **_unless(True, ready=node.ready),
+        **_unless(None, doubt=node.doubt),
         **_unless_empty(
             accelerator=node.accelerator,
             labels=dict(node.labels),
