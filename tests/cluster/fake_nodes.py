@@ -28,6 +28,7 @@ from tests.cluster.talking import Talk
 from tests.waiting import until_async
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class FakeNodes:
@@ -81,13 +82,18 @@ class FakeNodes:
         self._all(register(name) for name in names)
         return names
 
-    def stop_kubelet(self, node: str) -> None:
-        """Nobody there answers: the node is not ready, its pods stay as they are and are no longer ready."""
+    def stop_kubelet(self, node: str, *, off: bool = False) -> None:
+        """Nobody there answers: the node is not ready, its pods stay as they are and are no longer ready.
+
+        `off`: and people say that the machine is off, so that there is nothing to wait for.
+        """
+        why = [UNREACHABLE, OUT_OF_SERVICE] if off else [UNREACHABLE]
 
         async def silence() -> None:
             self._kubelets.silent.add(node)
             await self._talk.ask("PATCH", f"/api/v1/nodes/{node}/status", _readiness("Unknown"))
-            await self._retaint(node, [{"key": UNREACHABLE, "effect": e} for e in ("NoSchedule", "NoExecute")])
+            taints = [{"key": key, "effect": effect} for key in why for effect in ("NoSchedule", "NoExecute")]
+            await self._retaint(node, taints)
             await asyncio.gather(*(self._set_ready(pod, False) for pod in self._kubelets.on(node)))
 
         self._thread.run(silence())
@@ -234,10 +240,10 @@ class FakeNodes:
             if status["phase"] == "Running":
                 await self._kubelets.write_status(pod, with_readiness(status, ready))
 
-    async def _retaint(self, node: str, unreachable: list[Body]) -> None:
+    async def _retaint(self, node: str, silent: list[Body]) -> None:
         spec = (await self._talk.ask("GET", f"/api/v1/nodes/{node}"))["spec"]
-        kept = [taint for taint in spec.get("taints", []) if taint["key"] != UNREACHABLE]
-        await self._talk.ask("PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": [*kept, *unreachable]}})
+        kept = [taint for taint in spec.get("taints", []) if taint["key"] not in (UNREACHABLE, OUT_OF_SERVICE)]
+        await self._talk.ask("PATCH", f"/api/v1/nodes/{node}", {"spec": {"taints": [*kept, *silent]}})
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         return self._thread.run(self._talk.ask(method, path, body))

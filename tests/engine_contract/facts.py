@@ -127,6 +127,13 @@ class NodeLost:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSilent:
+    """It does not answer, and nothing says that it is lost: what runs there may run on. `NodeBack` ends it."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeBack:
     node: str
 
@@ -222,6 +229,7 @@ Fact = (
     | Says
     | TimePasses
     | NodeLost
+    | NodeSilent
     | NodeBack
     | Cordoned
     | Drained

@@ -111,7 +111,14 @@ class PlayedKubernetes(PlayedWorld):
 
     async def set_node_ready(self, node: str, *, ready: bool) -> None:
         (self._silent.discard if ready else self._silent.add)(node)
-        await asyncio.to_thread(self._nodes.start_kubelet if ready else self._nodes.stop_kubelet, node)
+        if ready:
+            await asyncio.to_thread(self._nodes.start_kubelet, node)
+        else:
+            await asyncio.to_thread(partial(self._nodes.stop_kubelet, node, off=True))
+
+    async def silence_node(self, node: str) -> None:
+        self._silent.add(node)
+        await asyncio.to_thread(self._nodes.stop_kubelet, node)
 
     async def cordon(self, node: str) -> None:
         await asyncio.to_thread(self._nodes.cordon, node)

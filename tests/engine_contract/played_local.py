@@ -85,6 +85,9 @@ class PlayedLocal(PlayedWorld):
     async def set_node_ready(self, node: str, *, ready: bool) -> None:
         await self._scheduler.set_ready(node, ready=ready)
 
+    async def silence_node(self, node: str) -> None:
+        raise NotImplementedError("a node of this engine is there or is lost")
+
     async def cordon(self, node: str) -> None:
         raise NotImplementedError("a node of this engine is drained or is not")
 

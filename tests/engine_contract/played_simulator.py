@@ -184,6 +184,7 @@ class PlayedSimulator(PlayedWorld):
 
     async def time_passed(self) -> None:
         now_s = self._engine.now_s = self.clock.mono()
+        self._engine.judge_nodes()
         self._engine.settle_running()
         for name in list(self._lives):
             life = self._life(name)
@@ -195,6 +196,9 @@ class PlayedSimulator(PlayedWorld):
 
     async def set_node_ready(self, node: str, *, ready: bool) -> None:
         self._change(node, NodeChange.RETURNED if ready else NodeChange.LOST)
+
+    async def silence_node(self, node: str) -> None:
+        self._change(node, NodeChange.SILENT)
 
     async def cordon(self, node: str) -> None:
         bare = self._engine.cluster.by_id[NodeId(node)]
@@ -285,8 +289,9 @@ class PlayedSimulator(PlayedWorld):
     def _life(self, name: str) -> _Life:
         life = self._lives[name]
         life.job = self._engine.jobs.get(life.job.id, life.job)
-        if life.job.id in self._engine.live:
-            life.migrations = self._engine.live[life.job.id].migrations
+        if (live := self._engine.live.get(life.job.id)) is not None:
+            life.migrations = live.migrations
+            life.retry_s = live.retry_s if live.retry_s > self._engine.now_s else life.retry_s
         return life
 
     def _tell(self, name: str, kind: ConditionType, *, true: bool = True) -> None:

@@ -29,6 +29,7 @@ from tests.engine_contract.facts import (
     MoveAsked,
     NodeBack,
     NodeLost,
+    NodeSilent,
     Resumed,
     Says,
     Scaled,
@@ -177,6 +178,8 @@ class PlayedWorld(ABC):
                     await self.time_passed()
             case NodeLost(node):
                 await self.set_node_ready(node, ready=False)
+            case NodeSilent(node):
+                await self.silence_node(node)
             case NodeBack(node):
                 await self.set_node_ready(node, ready=True)
             case Cordoned(node):
@@ -244,6 +247,9 @@ class PlayedWorld(ABC):
 
     @abstractmethod
     async def set_node_ready(self, node: str, *, ready: bool) -> None: ...
+
+    @abstractmethod
+    async def silence_node(self, node: str) -> None: ...
 
     @abstractmethod
     async def cordon(self, node: str) -> None: ...

@@ -15,6 +15,12 @@ class JobState(Counted, Protocol):
     def restarts(self) -> int: ...
 
     @property
+    def losses(self) -> int: ...  # of nodes, in a row: restarts of the whole gang that followed from them
+
+    @property
+    def lost_s(self) -> float | None: ...  # when the latest of them was
+
+    @property
     def resizes(self) -> int: ...
 
     @property

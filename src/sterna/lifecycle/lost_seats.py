@@ -2,7 +2,7 @@
 
 Which seats are lost is the engine's observation. A job goes on where the workers that are left make up a size that it
 may have; otherwise it lets go of everything, and is placed anew as a whole. Either way it is no failure, and
-does not count against `backoffLimit`.
+does not count against `backoffLimit`; a gang that loses its nodes again and again waits longer each time.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 from sterna.lifecycle.counters import holding, restart_s
 from sterna.lifecycle.gang_roles import Place, fixed_places
 from sterna.lifecycle.job_state import JobState
+from sterna.lifecycle.retry import failures_now, loss_pause_s
 from sterna.model.jobs import JobSpec, Worker
 from sterna.model.phases import Trigger, after
 from sterna.placement.shrinking import is_elastic, shrunk
 
 Workers = tuple[Worker, ...]
+
+NODE_LOST = "NodeLost"  # the reason of a loss: the node is gone, or believed to be
 
 
 class Loss(NamedTuple):
@@ -60,7 +63,15 @@ def after_loss(state: JobState, spec: JobSpec, kept: Workers, losses: Sequence[L
     values |= {"reason": first.reason, "message": first.message}
     if not kept:
         values |= {"phase": after(state.phase, Trigger.RESIZED), "restarts": state.restarts + 1}
+        if any(loss.reason == NODE_LOST for loss in losses):
+            values |= _pause(state, now_s)
     return values
+
+
+def _pause(state: JobState, now_s: float) -> dict[str, Any]:
+    count = failures_now(state.losses, state.lost_s, now_s)
+    pause_s = loss_pause_s(count)
+    return {"losses": count, "lost_s": now_s, **({"retry_s": now_s + pause_s} if pause_s else {})}
 
 
 def loss_in_words(message: str, *, kept: int, held: int) -> str:

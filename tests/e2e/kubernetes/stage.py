@@ -34,10 +34,10 @@ class Stage(Lab):
         self._process: subprocess.Popen[bytes] | None = None
 
     def start_operator(self, *options: str) -> None:
-        """Decides half a second apart, and asks for no Lease: it is the only one."""
+        """Decides half a second apart, gives a silent node two seconds, and asks for no Lease: it is the only one."""
         command = [_program("sterna"), "operator", "--kubeconfig", str(self.plane.kubeconfig(USER))]
         command += ["--namespace", self.namespace, "--watch-namespace", self.namespace, "--rate-limit", "0.5s"]
-        command += ["--no-leader-elect", *options]
+        command += ["--node-lost-after", "2s", "--no-leader-elect", *options]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 

@@ -15,7 +15,7 @@ from sterna.engines.simulator.results import JobRecord
 from sterna.engines.simulator.training import SimulatedJob, Training
 from sterna.engines.simulator.world import SimulatedEngine
 from sterna.model.curves import SpeedupCurve
-from sterna.model.happenings import NodeEvent, ServingPod
+from sterna.model.happenings import ServingPod
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Worker
 from sterna.model.nodes import Cluster
@@ -95,9 +95,10 @@ class SharingEngine(SimulatedEngine):
         self._share_out()
         return record
 
-    def change_node(self, event: NodeEvent) -> None:
-        super().change_node(event)
+    def judge_nodes(self) -> float | None:
+        again_s = super().judge_nodes()
         self._look_at_nodes()
+        return again_s
 
     def bind_serving(self) -> list[ServingPod]:
         bound = super().bind_serving()

@@ -272,7 +272,16 @@ class _Run:
         if event.change is not NodeChange.ADDED and event.node_id not in self.engine.cluster.by_id:
             names = ", ".join(list(self.engine.cluster.by_id)[:5])
             raise InvalidRequest(field="node event: node", value=event.node_id, expected=f"a node such as {names}")
-        self.engine.change_node(event)
+        self._judge_nodes_at(self.engine.change_node(event))
+        self._notice(Happening.NODE_CHANGED)
+
+    def _judge_nodes_at(self, at_s: float | None) -> None:
+        """Nodes that flap are given new work once they have been steady for a while."""
+        if at_s is not None:
+            self._at(at_s, self._judge_nodes)
+
+    def _judge_nodes(self) -> None:
+        self._judge_nodes_at(self.engine.judge_nodes())
         self._notice(Happening.NODE_CHANGED)
 
     def _serving_arrived(self, pod: ServingPod) -> None:

@@ -13,6 +13,8 @@ from sterna.engines.simulator.results import JobRecord, Segment
 from sterna.engines.simulator.training import SimulatedJob, Training
 from sterna.lifecycle import counters
 from sterna.lifecycle.lost_seats import who_goes_on
+from sterna.lifecycle.node_trust import NodePast, NodeSign, Trust, TrustRules, seen, verdict
+from sterna.lifecycle.retry import failures_now, loss_pause_s
 from sterna.model.columns import Columns, KeptColumns
 from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvariantBroken
@@ -30,6 +32,8 @@ from sterna.model.serving_room import room_for_serving
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
 
+_TRUST = TrustRules()
+_NEVER_LOST = NodePast(NodeSign(ready=True), 0.0)
 _LEARNED_S = (1e-6, 1e9)  # seconds for a unit; what lies outside is a rounding, not a measurement
 
 
@@ -38,11 +42,14 @@ class LiveJob:
 
     __slots__ = (
         "first_workers",
+        "losses",
         "lost_gpu_s",
+        "lost_s",
         "migrations",
         "preemptions",
         "resizes",
         "restart_s",
+        "retry_s",
         "segment_from_s",
         "segments",
         "training",
@@ -57,6 +64,9 @@ class LiveJob:
         self.first_workers: tuple[Worker, ...] = ()
         self.resizes = self.migrations = self.preemptions = 0
         self.lost_gpu_s = 0.0
+        self.losses = 0  # of nodes, in a row, that it lost everything with
+        self.lost_s: float | None = None  # when the latest of them was
+        self.retry_s = 0.0  # it trains nothing before, whatever it holds
         self.version = 0  # of its workers: an announced finish of an older version is void
 
 
@@ -94,6 +104,7 @@ class SimulatedEngine:
         self.gpus_used = 0.0
         self.running = 0
         self.serving: list[ServingPod] = []
+        self._pasts: dict[NodeId, NodePast] = {}  # of nodes that were lost or came back
         self._revision = 0
         self._layout: Layout | None = None  # of the latest decision. None: there was none yet
         self._wanted: dict[JobId, tuple[Worker, ...]] = {}
@@ -253,23 +264,42 @@ class SimulatedEngine:
         if job is not None and job.leaving:
             self._keep(job.but(leaving=()))
 
-    def change_node(self, event: NodeEvent) -> None:
+    def change_node(self, event: NodeEvent) -> float | None:
+        """When to ask `judge_nodes` for what follows from it by itself. None: nothing does."""
         nodes = dict(self.cluster.by_id)
         match event.change:
             case NodeChange.ADDED:
                 if event.node is None:
                     raise InvariantBroken(f"node {event.node_id} was added without saying what it is")
                 nodes[event.node_id] = event.node
+                if event.node_id in self._pasts:
+                    self._see(event.node_id, NodeSign(ready=event.node.ready))
             case NodeChange.LOST:
-                nodes[event.node_id] = replace(nodes[event.node_id], ready=False, guests=())
-                self._lose_workers_on(event.node_id)
+                self._see(event.node_id, NodeSign(ready=False, leaves=True))
+            case NodeChange.SILENT:
+                self._see(event.node_id, NodeSign(ready=False))
             case NodeChange.RETURNED:
-                nodes[event.node_id] = replace(nodes[event.node_id], ready=True)
+                self._see(event.node_id, NodeSign(ready=True))
             case NodeChange.DRAINED:
                 nodes[event.node_id] = replace(nodes[event.node_id], cordoned=True)
             case NodeChange.UNCORDONED:
                 nodes[event.node_id] = replace(nodes[event.node_id], cordoned=False)
         self.cluster = Cluster.of(nodes.values())
+        return self.judge_nodes()
+
+    def judge_nodes(self) -> float | None:
+        """How far nodes are trusted that were silent, lost or back, now; and when that may be another by itself."""
+        verdicts = {node_id: verdict(past, self.now_s, _TRUST) for node_id, past in self._pasts.items()}
+        nodes = dict(self.cluster.by_id)
+        for node_id, found in verdicts.items():
+            node, is_lost = nodes[node_id], found.trust is Trust.LOST
+            if is_lost and node.ready:
+                self._lose_workers_on(node_id)
+                node = replace(node, guests=())
+            nodes[node_id] = replace(node, ready=not is_lost, doubt=found.doubt)
+        if verdicts:
+            self.cluster = Cluster.of(nodes.values())
+        return min((found.until_s for found in verdicts.values() if found.until_s is not None), default=None)
 
     def bind_serving(self) -> list[ServingPod]:
         """Give waiting serving pods the first node with room, oldest first; returns those that got one."""
@@ -293,6 +323,9 @@ class SimulatedEngine:
         self.cluster = Cluster.of(nodes)
 
     # -- helpers --------------------------------------------------------------------------------------------------
+
+    def _see(self, node_id: NodeId, sign: NodeSign) -> None:
+        self._pasts[node_id] = seen(self._pasts.get(node_id, _NEVER_LOST), sign, self.now_s, _TRUST)
 
     def _note(self, action: Action) -> Outcome:
         job = self.jobs.get(action.job_id)
@@ -361,7 +394,7 @@ class SimulatedEngine:
         changes["workers"] = workers
         if workers:
             pause_s = self._began(job, live, workers, changes)
-            changes["resumes_s"] = now_s + (pause_s if live.restart_s is None else live.restart_s)
+            changes["resumes_s"] = max(now_s, live.retry_s) + (pause_s if live.restart_s is None else live.restart_s)
         else:
             self._stopped(job, live, changes)
         if self._on_leaving is not None and (gone := tuple(worker for worker in held if worker not in workers)):
@@ -436,7 +469,8 @@ class SimulatedEngine:
                 continue
             self._settle(job_id)
             job, live = self.jobs[job_id], self.live[job_id]
-            trained_s = max(0.0, self.now_s - max(job.resumes_s, job.started_s or self.now_s))
+            started_s = self.now_s if job.started_s is None else job.started_s
+            trained_s = max(0.0, self.now_s - max(job.resumes_s, started_s))
             lost_s = math.fmod(trained_s, self._checkpoint_every_s) if self._checkpoint_every_s else 0.0
             live.training.rewind(job.workers, lost_s)
             live.lost_gpu_s += lost_s * job.service_rate
@@ -444,7 +478,11 @@ class SimulatedEngine:
             leaving = tuple(worker for worker in job.leaving if worker.node != node_id)
             self._keep(job.but(units_left=live.training.units_left, leaving=leaving))
             if lost:
-                self._hold(job_id, who_goes_on(job.spec, job.workers, lost))
+                kept = who_goes_on(job.spec, job.workers, lost)
+                if not kept:
+                    live.losses, live.lost_s = failures_now(live.losses, live.lost_s, self.now_s), self.now_s
+                    live.retry_s = self.now_s + loss_pause_s(live.losses)
+                self._hold(job_id, kept)
                 still = self.jobs[job_id]
                 gone = tuple(worker for worker in still.leaving if worker.node != node_id)
                 self._keep(still.but(leaving=gone))

@@ -125,6 +125,15 @@ class OperatorOptions:
             help="Jobs of one category learn from each other across namespaces, where their owners trust each other.",
         ),
     ] = False
+    node_lost_after: Annotated[
+        float,
+        typer.Option(
+            "--node-lost-after",
+            metavar="TIME",
+            parser=seconds,
+            help="A node that is not ready for so long is lost: until then its workers stay, and nothing new comes.",
+        ),
+    ] = 30.0
     migrations_max: Annotated[
         int, typer.Option("--migrations-max", min=1, help="Open Migrations of one namespace; more are refused.")
     ] = 100
@@ -230,6 +239,7 @@ def operator(run: OperatorOptions) -> None:
             mpi_jobs=run.mpi_jobs,
             kubeshare=run.kubeshare,
             share_learning=run.share_learning,
+            node_lost_after_s=run.node_lost_after,
             migrations_max=run.migrations_max,
             policy=run.policy,
             settings=settings(run.set_),

@@ -20,7 +20,7 @@ def stranger(name: str, node: str, *, cpu: str = "1", gpus: int = 0) -> dict[str
 
 def test_r5_what_was_on_a_lost_node_goes_on_elsewhere(lab: Lab):
     one, two = lab.nodes.add(2, gpus=1)
-    with lab.operator():
+    with lab.operator(node_lost_after_s=0.5):
         lab.create(elastic_job("job", low=1, high=1))
         before = nodes_of(lab.until_pods("job-worker-0"))["job-worker-0"]
         other = two if before == one else one

@@ -14,12 +14,20 @@ from sterna.engines.kubernetes.loop.rules import rules_of
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
 from sterna.engines.kubernetes.world.excluded_namespaces import refusing_excluded
-from sterna.engines.kubernetes.world.node_objects import UNSCHEDULABLE, guest_of, node_of, request_of_pod, takes_room
+from sterna.engines.kubernetes.world.node_objects import (
+    UNSCHEDULABLE,
+    guest_of,
+    node_of,
+    request_of_pod,
+    sign_of,
+    takes_room,
+)
+from sterna.lifecycle.node_trust import NodeSign
 from sterna.lifecycle.rule_names import settings_in, settings_text
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId
 from sterna.model.jobs import Role
-from sterna.model.nodes import Effect, GuestKind, Taint
+from sterna.model.nodes import Doubt, Effect, GuestKind, Taint
 from sterna.model.resources import Resources
 from sterna.model.target import PolicyMemory
 from sterna.wire.manifests import workload_of_object
@@ -105,6 +113,54 @@ def test_readiness(status: str, ready: bool):
     found = node_of(node(status={"conditions": [{"type": "Ready", "status": status}]}))
     assert found.ready is ready
     assert node_of(node(metadata={"name": "n", "annotations": {"sterna.dev/drain": "true"}})).cordoned
+
+
+@pytest.mark.parametrize(
+    ("found", "sign"),
+    [
+        pytest.param({}, NodeSign(ready=True), id="a node that is ready"),
+        pytest.param({"status": "Unknown"}, NodeSign(ready=False, told_s=60.0), id="a silent node"),
+        pytest.param(
+            {"status": "False"}, NodeSign(ready=False, told_s=60.0), id="a kubelet whose network is not ready"
+        ),
+        pytest.param(
+            {"status": "False", "message": "[container runtime is down, node is shutting down]"},
+            NodeSign(ready=False, leaves=True, told_s=60.0),
+            id="a kubelet in a graceful shutdown",
+        ),
+        pytest.param(
+            {"status": "Unknown", "taint": "node.kubernetes.io/out-of-service"},
+            NodeSign(ready=False, leaves=True, told_s=60.0),
+            id="a silent node of which people say that it is off",
+        ),
+        pytest.param(
+            {"status": "Unknown", "taint": "node.cloudprovider.kubernetes.io/shutdown"},
+            NodeSign(ready=False, leaves=True, told_s=60.0),
+            id="a silent node of which its cloud says that it is off",
+        ),
+        pytest.param(
+            {"meta": {"deletionTimestamp": "1970-01-01T00:02:00Z"}},
+            NodeSign(ready=False, leaves=True, told_s=60.0),
+            id="a node that is being deleted",
+        ),
+        pytest.param({"status": "Unknown", "since": "soon"}, NodeSign(ready=False), id="a moment that is none"),
+    ],
+)
+def test_what_is_seen_of_a_node(found: dict[str, Any], sign: NodeSign):
+    ready = {"type": "Ready", "status": found.get("status", "True"), "message": found.get("message", "")}
+    ready["lastTransitionTime"] = found.get("since", "1970-01-01T00:01:00Z")
+    meta = {"name": "n", **found.get("meta", {})}
+    taints = [{"key": found["taint"], "effect": "NoExecute"}] if "taint" in found else []
+    assert sign_of(node(metadata=meta, spec={"taints": taints}, status={"conditions": [ready]})) == sign
+
+
+@pytest.mark.parametrize("key", ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"])
+def test_taints_that_follow_from_readiness_drive_nothing_out_and_keep_newcomers_away(key: str):
+    """How long a node may be silent is our own rule, which jobs need not tolerate."""
+    taints = [{"key": key, "effect": effect} for effect in ("NoSchedule", "NoExecute")]
+    found = node_of(node(spec={"taints": taints}))
+    assert (found.taints, found.doubt, found.ready, found.schedulable) == ((), Doubt.NOT_READY, True, False)
+    assert found.keeps(())
 
 
 def test_cards_that_somebody_listed_are_known_by_name_and_nonsense_is_not():

@@ -101,6 +101,38 @@ def test_dragon_7_a_pod_that_vanishes_on_a_closed_node_is_not_made_there_again(f
     assert world.standing.reason == "NodeDrained"
 
 
+def test_what_runs_on_a_node_in_doubt_stays_until_its_pod_goes():
+    world = World(TF).started(PS, at(0), at(1, "n2"))
+    world.nodes["n2"] = NodeFacts(doubted=True)
+    world.rest()
+    assert len(world.standing.seats) == 3
+    world.delete_pod("job1-worker-1")  # as the cluster does, once its own patience is over
+    world.turn()
+    assert world.standing.assigned == (PS, at(0))
+    assert world.standing.reason == "NodeLost"
+
+
+def test_r5_a_gang_that_loses_its_nodes_again_and_again_waits_longer_each_time():
+    world = World(GANG)
+    world.rest()
+    pauses = []
+    for _ in range(5):
+        assert world.grow(*workers(2))
+        world.rest()
+        if (retry_s := world.standing.retry_s) is not None:
+            pauses.append(retry_s - world.now_s)
+            assert not world.pods
+            world.now_s = retry_s
+            world.rest()
+        assert len(world.pods) == 2
+        world.lose("n1")
+        world.rest()
+        world.nodes["n1"] = NodeFacts()
+        world.rest()
+    assert pauses == [10.0, 20.0, 40.0]
+    assert (world.standing.failures, world.standing.losses) == (0, 5)
+
+
 def test_r5_a_gang_whose_member_is_evicted_stops_together_and_comes_back():
     world = World(GANG).started(at(0), at(1, "n2"))
     world.nodes["n2"] = NodeFacts(unschedulable=True)

@@ -20,6 +20,7 @@ from sterna.engines.kubernetes.kubeshare.share_placement import Sharing
 from sterna.engines.kubernetes.loop.cycles import Decider
 from sterna.engines.kubernetes.loop.engine import KubernetesEngine
 from sterna.engines.kubernetes.loop.job_runner import Carrier
+from sterna.engines.kubernetes.loop.node_watch import NodeWatch
 from sterna.engines.kubernetes.loop.rules import Rules, rules_of
 from sterna.engines.kubernetes.migrations.cluster_door import Office, Reception
 from sterna.engines.kubernetes.migrations.considered_moves import Considering
@@ -41,6 +42,7 @@ from sterna.engines.pacing import Happening
 from sterna.engines.thinking import Thinker
 from sterna.journal.decision_journal import DecisionJournal
 from sterna.journal.journal import Shapes
+from sterna.lifecycle.node_trust import TrustRules
 from sterna.model.errors import InvalidRequest
 
 log = logging.getLogger(__name__)
@@ -73,8 +75,15 @@ class Operator:
         guarded = api if self._election is None else api.guarded(self._election.gate)
         self.timeline = Timeline(clock)
         self.cache = Cache(api, config, clock)
-        self.world = World(self.cache, refusing_excluded(config, parse), share_learning=config.share_learning)
+        self.world = World(
+            self.cache,
+            refusing_excluded(config, parse),
+            now=self.timeline.now,
+            trust=TrustRules(lost_after_s=config.node_lost_after_s),
+            share_learning=config.share_learning,
+        )
         self._recorder = Recorder(guarded, instance=config.identity, clock=clock)
+        self._node_watch = NodeWatch(self.cache, self.world.roster, self._recorder, self.timeline, config)
         parts = (guarded, self.cache, self.world, self.timeline, self._recorder, config)
         self.carrier = Carrier(*parts, notice=self._notice, on_written=self._written, monitor=monitor_at(config))
         self.engine = KubernetesEngine(guarded, self.cache, self.world, self.carrier, self.timeline, config)
@@ -166,6 +175,7 @@ class Operator:
                 group.create_task(self.keeper.run())
                 group.create_task(self.decider.run())
                 group.create_task(self._considering.run())
+                group.create_task(self._node_watch.run())
                 self._leads.set()
         finally:
             self._leads.clear()
@@ -204,7 +214,8 @@ class Operator:
         self.decider.pause()
 
     def look_again(self) -> None:
-        """Look at every job and decide once, whatever the timers say."""
+        """Look at every node in doubt and every job, and decide once, whatever the timers say."""
+        self._node_watch.look()
         for job in self.world.jobs:
             self.carrier.mark(job.uid)
         self._notice(Happening.TIMER)

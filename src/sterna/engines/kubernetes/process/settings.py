@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sterna.journal.decision_journal import BYTES_MAX, FILES_MAX
+from sterna.lifecycle.node_trust import LOST_AFTER_S
 from sterna.model.errors import InvalidRequest
 
 NAMESPACE = "sterna-system"
@@ -61,6 +62,7 @@ class OperatorConfig:
     retry_s: float = 2.0  # how often a standby asks for the Lease, and how soon trouble is tried again
     retry_max_s: float = 15.0  # a recovered API server is not kept waiting for longer
     cluster_domain: str = ""  # appended to the names of services. Empty: the shortest name that resolves
+    node_lost_after_s: float = LOST_AFTER_S  # a node that is not ready for so long is lost, with all that is there
     in_flight: int = 32  # jobs carried on at the same time
     migrations_max: int = 100  # open Migrations of one namespace; those beyond are refused
     health_host: str = "127.0.0.1"
@@ -87,6 +89,8 @@ class OperatorConfig:
         for what, seconds in (("lease", self.lease_s), ("renew", self.renew_s), ("retry", self.retry_s)):
             _require(0 < seconds < math.inf, what, seconds, "seconds, more than 0")
         _require(self.renew_s < self.lease_s, "renew", self.renew_s, f"less than the lease itself ({self.lease_s:g} s)")
+        lost_after_s = self.node_lost_after_s
+        _require(0 <= lost_after_s < math.inf, "node lost after", lost_after_s, "seconds, 0 or more")
         _require(self.in_flight > 0, "in flight", self.in_flight, "at least 1")
         _require(self.journal_bytes_max > 0, "journal bytes max", self.journal_bytes_max, "at least 1")
         _require(self.journal_files_max > 0, "journal files max", self.journal_files_max, "at least 1")

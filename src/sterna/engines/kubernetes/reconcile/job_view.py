@@ -20,7 +20,8 @@ from sterna.model.workload import Workload
 class NodeFacts(NamedTuple):
     """What matters about a node to a job that has a seat there. One that is not in `JobView.nodes` does not exist."""
 
-    ready: bool = True
+    ready: bool = True  # or not ready for so short a time that it is not believed to be lost
+    doubted: bool = False  # what runs there stays, nothing new comes for now
     unschedulable: bool = False  # cordoned: what runs there stays, nothing new comes
     drained: bool = False  # ... and what runs there is being moved away
 

@@ -11,7 +11,7 @@ from sterna.engines.kubernetes.reconcile.pod_ends import who
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.lifecycle.gang_roles import carriers, fixed_places, is_whole
-from sterna.lifecycle.lost_seats import Loss, after_loss, who_goes_on
+from sterna.lifecycle.lost_seats import NODE_LOST, Loss, after_loss, who_goes_on
 from sterna.lifecycle.node_refusals import with_refusals
 from sterna.lifecycle.retry import back_off_s
 from sterna.model.jobs import Role, Worker
@@ -39,14 +39,16 @@ def seats_left(look: Look, now_s: float) -> Standing:
         standing = restart_opened(standing, why=first.reason, message=first.message, now_s=now_s)
     refusing = {loss.worker.node for loss in losses if loss.refused}
     rejections = standing.rejections + bool(refusing)
+    values = {"retry_s": standing.retry_s, **after_loss(standing, spec, kept, losses, now_s)}
+    if refusing and rejections > _AT_ONCE:
+        values["retry_s"] = now_s + back_off_s(rejections - _AT_ONCE)
     return replace(
         standing,
-        **after_loss(standing, spec, kept, losses, now_s),
+        **values,
         seats=tuple(seat for seat in standing.seats if seat.worker in kept),
         numbers=(("lost", len(losses)),),
         rejections=rejections,
         refusals=with_refusals(standing.refusals, refusing, now_s),
-        retry_s=now_s + back_off_s(rejections - _AT_ONCE) if refusing and rejections > _AT_ONCE else standing.retry_s,
     )
 
 
@@ -58,13 +60,17 @@ def _loss_of(look: Look, worker: Worker) -> Loss | None:
         return Loss(worker, "SpecChanged", f"the job has no {worker.role} {worker.ordinal} any more")
     facts, seen = look.view.nodes.get(worker.node), look.current.get(place)
     if facts is None:
-        return Loss(worker, "NodeLost", f"node {worker.node} is gone")
+        return Loss(worker, NODE_LOST, f"node {worker.node} is gone")
     if not facts.ready:
-        return Loss(worker, "NodeLost", f"node {worker.node} is not ready")
+        return Loss(worker, NODE_LOST, f"node {worker.node} is not ready")
     if seen is not None and seen.end is not None and seen.end.kind is EndKind.REFUSED:
         return Loss(worker, "KubeletRefused", f"{who(seen)}: {seen.end.message}", refused=True)
-    closed = facts.unschedulable or facts.drained
-    if closed and (seen is None or seen.terminating):
+    if seen is not None and not seen.terminating:
+        return None
+    if facts.doubted:
+        message = f"node {worker.node} is given nothing new for now, and the pod of {place[0]} {place[1]} is gone"
+        return Loss(worker, NODE_LOST, message)
+    if facts.unschedulable or facts.drained:
         return Loss(
             worker,
             "NodeDrained",

@@ -112,6 +112,8 @@ class Standing:
     resumes_s: float = 0.0
     failures: int = 0  # counted against backoffLimit
     failed_s: float | None = None
+    losses: int = 0  # of nodes, in a row, that the whole gang was restarted for: the pause before the next grows
+    lost_s: float | None = None
     rejections: int = 0  # pods in a row that kubelets did not let in or threw out: the pause before the next grows
     refusals: tuple[Refusal, ...] = ()  # nodes that did not let its pods in
     retry_s: float | None = None  # do not start anything before. None: at once

@@ -295,6 +295,8 @@ _FIELDS = (
     _Field("resumes_s", "resumesAt", moment_text, _moment, 0.0),
     _Field("failures", "failures", _same, _whole, 0),
     _Field("failed_s", "failedAt", moment_text, _moment),
+    _Field("losses", "losses", _same, _whole, 0),
+    _Field("lost_s", "lostAt", moment_text, _moment),
     _Field("rejections", "rejections", _same, _whole, 0),
     _Field(
         "refusals",

@@ -2,18 +2,24 @@
 
 Guests are pods that no job of ours answers for: other people's, and what is left of jobs that have ended. Only nodes
 that something happened to are worked out again, so that one event costs the same in a cluster of five hundred nodes.
+
+A node is shown as far as it is trusted (`lifecycle/node_trust.py`): one that has just fallen silent keeps what is
+there. What that rule remembers is kept here alone and begins anew with the process; a standby watches as well, so that
+a new leader knows it.
 """
 
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from sterna.engines.kubernetes.apiserver.objects import NodeObject, Pod
 from sterna.engines.kubernetes.apiserver.ownership import job_key_of
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.reconcile.job_view import NodeFacts
-from sterna.engines.kubernetes.world.node_objects import DRAIN, guest_of, node_of, takes_room
+from sterna.engines.kubernetes.world.node_objects import DRAIN, guest_of, node_of, sign_of, takes_room
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.node_trust import NodePast, Trust, TrustRules, Verdict, is_flapping, seen, verdict
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import NodeId
 from sterna.model.nodes import Cluster, Guest, GuestKind, Node
@@ -23,13 +29,22 @@ log = logging.getLogger(__name__)
 
 
 class Roster:
-    def __init__(self, cache: Cache, is_counted: Callable[[Pod], bool]) -> None:
+    def __init__(
+        self, cache: Cache, is_counted: Callable[[Pod], bool], *, now: Callable[[], float], trust: TrustRules
+    ) -> None:
         """`is_counted`: does the snapshot show this pod as part of a job, so that it is no guest?"""
+        self.trust = trust
+        self.flapping: dict[str, NodePast] = {}  # nodes that are given nothing new for that, by name
+        self.on_doubt: Callable[[], None] = lambda: None  # `next_change_s` or `flapping` may be another
         self.facts: dict[str, NodeFacts] = {}
         self.on_happening: Callable[[Happening], None] = lambda _: None
         self.on_facts: Callable[[str], None] = lambda _: None  # of this node
         self.is_shadow: Callable[[Pod], bool] = lambda _: False  # is it counted by something that it was made for?
         self._is_counted = is_counted
+        self._now = now
+        self._found: dict[str, NodeObject] = {}
+        self._pasts: dict[str, NodePast] = {}
+        self._until: dict[str, float] = {}  # nodes that are in doubt, and when that may end
         self._bare: dict[str, Node] = {}  # without guests
         self._guests: dict[str, dict[str, Guest]] = {}  # by node, then by uid
         self._where: dict[str, str] = {}  # uid of a guest -> node
@@ -76,29 +91,62 @@ class Roster:
         self._leave(key)
 
     def _node_changed(self, before: NodeObject | None, after: NodeObject | None) -> None:
-        name = (after or before).metadata.name  # type: ignore[union-attr]
-        known = self._bare.get(name)
-        bare = None if after is None else _node(after)
+        if after is None:
+            assert before is not None
+            self._gone(before.metadata.name)
+            return
+        name = after.metadata.name
+        self._found[name] = after
+        self._pasts[name] = seen(self._pasts.get(name), sign_of(after), self._now(), self.trust)
+        self._judge(name)
+
+    def _gone(self, name: str) -> None:
+        known: list[dict[str, Any]] = [self._found, self._pasts, self._until, self._bare, self.facts, self.flapping]
+        for each in known:
+            each.pop(name, None)
+        self._dirty.add(name)
+        self.on_facts(name)
+        self.on_happening(Happening.NODE_DELETED)
+        self.on_doubt()
+
+    def pass_time(self) -> None:
+        """Judge anew what is in doubt and whose time is over."""
+        now_s = self._now()
+        for name in [name for name, until_s in self._until.items() if until_s <= now_s]:
+            self._judge(name)
+
+    @property
+    def next_change_s(self) -> float | None:
+        """When `pass_time` has something to do. None: no node is in doubt."""
+        return min(self._until.values(), default=None)
+
+    def _judge(self, name: str) -> None:
+        found, past, now_s = self._found[name], self._pasts[name], self._now()
+        judged = verdict(past, now_s, self.trust)
+        self._note_doubt(name, past, judged, now_s)
+        known, bare = self._bare.get(name), _trusted(_node(found), judged)
         if bare == known:
             return  # a heartbeat
-        happening = Happening.NODE_CHANGED
-        if bare is None:
-            del self._bare[name]
-            self.facts.pop(name, None)
-            happening = Happening.NODE_DELETED
-        else:
-            self._bare[name] = bare
-            if known is None:
-                happening = Happening.NODE_ADDED
-        facts = None if after is None else _facts(after)
-        if facts is not None:
-            was, self.facts[name] = self.facts.get(name), facts
-        else:
-            was = None
+        self._bare[name] = bare
+        was = self.facts.get(name)
+        facts = self.facts[name] = _facts(found, judged, bare)
         self._dirty.add(name)
-        if facts is None or facts != was:
+        if facts != was:
             self.on_facts(name)
-        self.on_happening(happening)
+        self.on_happening(Happening.NODE_ADDED if known is None else Happening.NODE_CHANGED)
+
+    def _note_doubt(self, name: str, past: NodePast, judged: Verdict, now_s: float) -> None:
+        before = (self._until.get(name), name in self.flapping)
+        if judged.until_s is None:
+            self._until.pop(name, None)
+        else:
+            self._until[name] = judged.until_s
+        if is_flapping(past, now_s, self.trust):
+            self.flapping[name] = past
+        else:
+            self.flapping.pop(name, None)
+        if before != (self._until.get(name), name in self.flapping):
+            self.on_doubt()
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         if after is None:
@@ -157,7 +205,18 @@ def _guest(pod: Pod) -> Guest:
         return Guest(f"{pod.metadata.namespace}/{pod.metadata.name}", NOTHING)
 
 
-def _facts(found: NodeObject) -> NodeFacts:
+def _trusted(node: Node, judged: Verdict) -> Node:
+    """The node as the core is to see it."""
+    if judged.trust is Trust.LOST:
+        return replace(node, ready=False, doubt=None)
+    return node if judged.doubt is None else replace(node, ready=True, doubt=judged.doubt)
+
+
+def _facts(found: NodeObject, judged: Verdict, node: Node) -> NodeFacts:
     drained = found.metadata.annotation(DRAIN) == "true"
-    ready = found.ready and not found.terminating
-    return NodeFacts(ready=ready, unschedulable=found.spec.unschedulable or drained, drained=drained)
+    return NodeFacts(
+        ready=judged.trust is not Trust.LOST,
+        doubted=node.doubt is not None,
+        unschedulable=found.spec.unschedulable or drained,
+        drained=drained,
+    )

@@ -7,14 +7,23 @@ init containers as far as they ask for more, sidecars, overhead.
 from collections.abc import Iterable
 
 from sterna.engines.kubernetes.apiserver.objects import Amounts, Container, NodeObject, Pod
+from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.lifecycle.node_trust import NodeSign
 from sterna.model.ids import DeviceId, NodeId
-from sterna.model.nodes import Device, Effect, Guest, GuestKind, Node, Taint, cards
+from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, cards
 from sterna.model.quantities import effective_request
 from sterna.model.resources import NOTHING, Resources
 
 DRAIN = "sterna.dev/drain"  # annotation: "true" moves work away, through the disruption protocol
 SERVING = "SERVING_POD"  # annotation: "true" is a pod that goes before training
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")  # taints that follow from readiness
+OFF = (
+    "node.kubernetes.io/out-of-service",
+    "node.cloudprovider.kubernetes.io/shutdown",
+)  # taints: it is off
+
+_SHUTS_DOWN = "node is shutting down"  # of the condition Ready, as a kubelet words it in a graceful shutdown
 
 _ACCELERATORS = ("sterna.dev/accelerator", "vodascheduler/accelerator", "nvidia.com/gpu.product")
 _EFFECTS = {effect.value: effect for effect in Effect}
@@ -33,9 +42,23 @@ def node_of(found: NodeObject, guests: Iterable[Guest] = ()) -> Node:
         labels=tuple(sorted((meta.labels or {}).items())),
         taints=_taints(found),
         ready=found.ready and not found.terminating,
+        doubt=Doubt.NOT_READY if found.ready and _has_taint(found, NOT_READY) else None,
         cordoned=meta.annotation(DRAIN) == "true",
         devices=_devices(found, allocatable.whole_gpus),
         guests=tuple(sorted(guests)),
+    )
+
+
+def sign_of(found: NodeObject) -> NodeSign:
+    """What is seen of a node. How far it is trusted for that is every engine's rule (`lifecycle/node_trust.py`)."""
+    told = next((each for each in found.status.conditions or () if each.type == "Ready"), None)
+    if found.ready and not found.terminating:
+        return NodeSign(ready=True)
+    says_so = told is not None and _SHUTS_DOWN in told.message
+    return NodeSign(
+        ready=False,
+        leaves=found.terminating or says_so or _has_taint(found, OFF),
+        told_s=None if told is None else moment_s(told.last_transition_time),
     )
 
 
@@ -89,11 +112,15 @@ def _taints(found: NodeObject) -> tuple[Taint, ...]:
     taints = [
         Taint(taint.key, taint.value, _EFFECTS[taint.effect])
         for taint in found.spec.taints or ()
-        if taint.effect in _EFFECTS
+        if taint.effect in _EFFECTS and taint.key not in NOT_READY
     ]
     if found.spec.unschedulable and not any(taint.key == UNSCHEDULABLE for taint in taints):
         taints.append(Taint(UNSCHEDULABLE))  # a cordon counts before the cluster has put its taint there
     return tuple(sorted(taints))
+
+
+def _has_taint(found: NodeObject, keys: tuple[str, ...]) -> bool:
+    return any(taint.key in keys for taint in found.spec.taints or ())
 
 
 def _devices(found: NodeObject, gpus: int) -> tuple[Device, ...]:

@@ -13,6 +13,7 @@ from sterna.engines.kubernetes.world.job_index import KnownJob, KnownJobs, Parse
 from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.engines.kubernetes.world.node_index import Roster
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.node_trust import TrustRules
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
 from sterna.model.serving_room import room_for_serving
@@ -25,7 +26,15 @@ log = logging.getLogger(__name__)
 class World:
     """Nodes, guests and jobs. `on_change` tells of a job, by uid, that something happened to."""
 
-    def __init__(self, cache: Cache, parse: Parse, *, share_learning: bool = False) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        parse: Parse,
+        *,
+        now: Callable[[], float],
+        trust: TrustRules | None = None,
+        share_learning: bool = False,
+    ) -> None:
         self.on_change: Callable[[str], None] = lambda _: None
         self._counted: dict[str, JobId] = {}  # uid -> id, of jobs that have a value
         self._values: dict[JobId, Job] = {}  # in order of arrival
@@ -34,7 +43,7 @@ class World:
         self._aside: dict[str, float] = {}  # uid -> until when it is not shown
         self._revision = 0
         self._cache = cache
-        self.roster = Roster(cache, is_counted=self._is_counted)
+        self.roster = Roster(cache, self._is_counted, now=now, trust=trust or TrustRules())
         self.lessons = Lessons(self._accelerator_of, shared=share_learning)
         self.jobs = KnownJobs(cache, parse, self.roster.facts)
         self.jobs.on_change = self._job_changed

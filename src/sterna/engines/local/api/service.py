@@ -236,9 +236,12 @@ class LocalScheduler:
         """A node is lost with all that is on it, or is back. No request of the API leads here."""
         row = self._life.roster.row(node)
         if row.ready != ready:
-            self._life.roster.set(self._book.store, replace(row, ready=ready))
+            now_s = self._book.timeline.now()
+            flaps = self._life.roster.set_ready(self._book.store, row, ready=ready, now_s=now_s)
             reason, what = ("NodeReady", "is back") if ready else ("NodeLost", "is lost, with all that was on it")
             self._book.event(reason, f"node {node} {what}", node=NodeId(node), warning=not ready)
+            if flaps:
+                self._book.event("NodeFlapping", f"node {node}: {flaps}", node=NodeId(node), warning=True)
             if not ready:
                 for job in self._book.jobs.values():
                     if lose_node(self._book, job, NodeId(node)):

@@ -52,6 +52,7 @@ class LocalEngine:
 
     async def observe(self) -> Snapshot:
         self._revision += 1
+        self._roster.pass_time(self._book.timeline.now())
         self.view = self.snapshot()
         return self.view
 
@@ -70,7 +71,8 @@ class LocalEngine:
 
     async def remember(self, decision: Decision) -> None:
         self.decision = decision
-        self.wake_s = decision.wake_s
+        moments = (decision.wake_s, self._roster.next_change_s)
+        self.wake_s = min((moment for moment in moments if moment is not None), default=None)
         self._book.remember(decision.memory)
         if decision.considered:
             self._on_considered(self._book.timeline.now(), decision.considered)

@@ -10,7 +10,7 @@ from sterna.engines.local.reconcile.gang import carries_the_job
 from sterna.engines.local.reconcile.row_changes import carry_out
 from sterna.engines.local.reconcile.row_moves import Notice
 from sterna.engines.local.store.job_book import Book, LocalJob
-from sterna.lifecycle.lost_seats import Loss, after_loss, loss_in_words, who_goes_on
+from sterna.lifecycle.lost_seats import NODE_LOST, Loss, after_loss, loss_in_words, who_goes_on
 from sterna.model.ids import NodeId
 
 
@@ -20,7 +20,7 @@ def lose_node(book: Book, job: LocalJob, node: NodeId) -> bool:
     here = [process.row for process in job.live if process.row.node == node]
     for row in here:
         carry_out(book, job, Notice(row.uid, message, urgent=True, grace_s=0.0))
-    losses = [Loss(worker, "NodeLost", message) for worker in job.row.assigned if worker.node == node]
+    losses = [Loss(worker, NODE_LOST, message) for worker in job.row.assigned if worker.node == node]
     if not losses:
         return bool(here)
     _lose(book, job, losses)
@@ -33,7 +33,7 @@ def lose_node(book: Book, job: LocalJob, node: NodeId) -> bool:
 def leave_all_but(book: Book, job: LocalJob, offered: Container[NodeId]) -> None:
     """The job gives up its seats on nodes that are not offered any more; what runs there may save, and goes."""
     if losses := [
-        Loss(worker, "NodeLost", f"node {worker.node} is not there any more")
+        Loss(worker, NODE_LOST, f"node {worker.node} is not there any more")
         for worker in job.row.assigned
         if worker.node not in offered
     ]:

@@ -167,6 +167,8 @@ class JobRow:
     failures: int = 0  # counted against backoffLimit
     failed_s: float | None = None  # when the latest of them was
     retry_s: float | None = None  # not started again before this moment
+    losses: int = 0  # of nodes, in a row, that the whole gang was restarted for: the pause before the next grows
+    lost_s: float | None = None  # when the latest of them was
     restarts: int = 0
     resizes: int = 0
     migrations: int = 0

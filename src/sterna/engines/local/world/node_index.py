@@ -1,4 +1,8 @@
-"""The nodes of this engine as they stand: what each offers, whether it may be used, and the guests on it."""
+"""The nodes of this engine as they stand: what each offers, whether it may be used, and the guests on it.
+
+A node of this engine is a part of one machine: it is there or it is lost with all that is on it, and never silent. So
+of the rule of `lifecycle/node_trust.py` only that matters here that a node which flaps is given nothing new.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,11 +12,23 @@ from sterna.engines.local.store.job_book import Book, LocalJob
 from sterna.engines.local.store.rows import NodeRow
 from sterna.engines.local.world.job_value import takes_room
 from sterna.engines.local.world.machine_nodes import OfferedNode
+from sterna.lifecycle.node_trust import (
+    NodePast,
+    NodeSign,
+    TrustRules,
+    Verdict,
+    flapping_in_words,
+    is_flapping,
+    seen,
+    verdict,
+)
 from sterna.model.errors import NotFound
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Worker
 from sterna.model.nodes import Cluster, Guest, Node
 from sterna.model.resources import NOTHING, Resources
+
+_TRUST = TrustRules()
 
 
 class Roster:
@@ -20,6 +36,8 @@ class Roster:
         self.offered = {offer.node.id: offer for offer in offered}
         self._rows = {node_id: known.get(node_id, NodeRow(id=node_id)) for node_id in self.offered}
         self._guests: dict[NodeId, tuple[Guest, ...]] = {}
+        self._pasts: dict[NodeId, NodePast] = {}  # of nodes that were lost or came back since the engine started
+        self._verdicts: dict[NodeId, Verdict] = {}
         self._cluster: Cluster | None = None
 
     @property
@@ -45,6 +63,27 @@ class Roster:
         self._rows[row.id] = row
         self._cluster = None
 
+    def set_ready(self, store: Store, row: NodeRow, *, ready: bool, now_s: float) -> str:
+        """Lost, or back. Answers what is to be told of it beside that: that it flaps. Empty: nothing."""
+        self.set(store, replace(row, ready=ready))
+        known = self._pasts.get(row.id, NodePast(NodeSign(ready=row.ready), now_s))
+        past = self._pasts[row.id] = seen(known, NodeSign(ready=ready, leaves=not ready), now_s, _TRUST)
+        flapped = is_flapping(known, now_s, _TRUST)
+        self.pass_time(now_s)
+        return flapping_in_words(past, _TRUST) if is_flapping(past, now_s, _TRUST) and not flapped else ""
+
+    def pass_time(self, now_s: float) -> None:
+        """Judge anew what was lost or came back."""
+        verdicts = {node_id: verdict(past, now_s, _TRUST) for node_id, past in self._pasts.items()}
+        if verdicts != self._verdicts:
+            self._verdicts = verdicts
+            self._cluster = None
+
+    @property
+    def next_change_s(self) -> float | None:
+        """When `pass_time` may find something else although nothing happens. None: never."""
+        return min((found.until_s for found in self._verdicts.values() if found.until_s is not None), default=None)
+
     def set_guests(self, guests: dict[NodeId, tuple[Guest, ...]]) -> None:
         if guests != self._guests:
             self._guests = guests
@@ -53,7 +92,14 @@ class Roster:
     def _node(self, node_id: NodeId) -> Node:
         row = self._rows[node_id]
         node = self.offered[node_id].node
-        return replace(node, cordoned=row.cordoned, ready=row.ready, guests=self._guests.get(node_id, ()))
+        judged = self._verdicts.get(node_id)
+        return replace(
+            node,
+            cordoned=row.cordoned,
+            ready=row.ready,
+            doubt=None if judged is None else judged.doubt,
+            guests=self._guests.get(node_id, ()),
+        )
 
 
 def guests_of(jobs: Iterable[LocalJob]) -> dict[NodeId, tuple[Guest, ...]]:
