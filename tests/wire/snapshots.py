@@ -131,6 +131,7 @@ jobs = st.builds(
     ),
     growth=st.none() | growths,
     disruptions=tuples_of(st.builds(Disruption, moments, words, amounts)),
+    denied=st.just("") | names,
 )
 memories = st.builds(
     PolicyMemory,

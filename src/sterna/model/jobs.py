@@ -179,10 +179,11 @@ class Job:
     progress: tuple[ProgressPoint, ...] = ()
     growth: Growth | None = None  # how its evaluation value grows. None: it has not been judged
     disruptions: tuple[Disruption, ...] = ()
+    denied: str = ""  # what the cluster said that does not let its workers in: it asks for nothing now. Empty: it may
     # What follows from the above, kept because every policy asks for it of every job in every cycle:
     size: int = field(init=False)  # elastic workers held
     service_rate: float = field(init=False)  # GPUs held; workers where the job asks for no GPU
-    wants_workers: bool = field(init=False)  # takes part in sharing out: neither finished nor suspended
+    wants_workers: bool = field(init=False)  # takes part in sharing out: neither finished, suspended nor denied
     seat_s: float = field(init=False)  # when it last went from nothing to something; infinite while it holds nothing
     since_s: float = field(init=False)  # progress is being made from here on, so this is when the next two are exact
     left_s: float = field(init=False)  # time to the end at the job's largest size; infinite if not known
@@ -269,7 +270,7 @@ def _follows(job: Job) -> dict[str, object]:
     return {
         "size": size,
         "service_rate": size * milli / WHOLE_GPU_MILLI if milli else float(size),
-        "wants_workers": job.phase not in _OUT_OF_THE_GAME,
+        "wants_workers": job.phase not in _OUT_OF_THE_GAME and not job.denied,
         "seat_s": inf if job.started_s is None else job.started_s,
         "since_s": job.as_of_s if job.as_of_s > job.resumes_s else job.resumes_s,
         "left_s": inf if left is None else left * unit_s,

@@ -31,6 +31,8 @@ class Reasons:
     def of(self, job: Job) -> Because:
         if job.phase is Phase.SUSPENDED:
             return Because(Why.SUSPENDED)
+        if job.denied:
+            return Because(Why.ADMISSION_DENIED, (("answer", job.denied),))
         because = self._decision.because_of(job.id)
         if job.size or self._decision.layout.workers_of(job.id):
             return because

@@ -198,6 +198,9 @@ class StateBody(Body):
     progress: list[ProgressBody] = Field(default_factory=list)
     growth: GrowthBody | None = Field(default=None, description="null: it was not judged")
     disruptions: list[DisruptionBody] = Field(default_factory=list)
+    denied: Name | None = Field(
+        default=None, description="what the cluster said that does not let its workers in: it asks for nothing now"
+    )
 
     def to_model(self, spec: JobSpec, *, now_s: float) -> Job:
         workers = tuple(worker.to_model() for worker in self.workers)
@@ -227,6 +230,7 @@ class StateBody(Body):
             progress=tuple(point.to_model() for point in self.progress),
             growth=None if self.growth is None else self.growth.to_model(),
             disruptions=tuple(disruption.to_model() for disruption in self.disruptions),
+            denied=self.denied or "",
         )
 
 

@@ -181,6 +181,7 @@ def _state(job: Job) -> Record:
             lastRanSeconds=job.last_ran_s,
             checkpointSeconds=job.checkpoint_s,
             restartSeconds=job.restart_s,
+            denied=job.denied,
             progress=[_progress(*point) for point in job.progress],
             disruptions=[
                 {"atSeconds": at_s, "kind": kind, "pauseSeconds": pause_s} for at_s, kind, pause_s in job.disruptions
