@@ -140,6 +140,10 @@ class ControlPlane:
         certificate, key = self._authority.client(user, groups)
         return self._kubeconfig(user, None, {"client-certificate": str(certificate), "client-key": str(key)})
 
+    def server_certificate(self, name: str) -> tuple[Path, Path]:
+        """Of a server on loopback that the API server is to trust, and its key."""
+        return self._authority.server(name, hosts=["localhost"], addresses=["127.0.0.1"])
+
     def service_account_token(self, namespace: str, name: str) -> str:
         """Of a service account that exists."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"

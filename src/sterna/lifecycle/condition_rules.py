@@ -17,6 +17,7 @@ from sterna.model.conditions import OURS, Conditions, ConditionType, Status, end
 from sterna.model.ids import JobId
 from sterna.model.jobs import Role, Worker
 from sterna.model.phases import FINISHED, Phase
+from sterna.model.why import Because
 from sterna.model.workload import Workload
 
 Workers = tuple[Worker, ...]
@@ -57,6 +58,7 @@ class Facts:
     latest: str  # kind of the latest change, open or over. Empty: there was none
     trains: bool  # see `trains` below
     all_ready: bool  # every worker that it should hold is there and ready, or through
+    kept_out: Because | None = None  # why workers are not let in without which the others train nothing. None: all are
 
 
 class News(NamedTuple):
@@ -103,6 +105,9 @@ def _usual(facts: Facts, known: Conditions) -> Iterator[News]:
     if change is not None and change.kind == ChangeKind.RESTART:
         message = f"{name} is restarting because {change.message}."
         yield News(ConditionType.RESTARTING, True, of_kind(kind, Kinded.RESTARTING), message)
+    elif facts.kept_out is not None:
+        if is_true(known, ConditionType.RUNNING):
+            yield News(ConditionType.RUNNING, False, str(facts.kept_out.why), facts.kept_out.sentence)
     elif facts.held and facts.trains:
         yield News(ConditionType.RUNNING, True, of_kind(kind, Kinded.RUNNING), f"{name} is running.")
     elif facts.phase is Phase.WAITING and is_true(known, ConditionType.RUNNING):

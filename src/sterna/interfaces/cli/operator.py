@@ -137,6 +137,15 @@ class OperatorOptions:
     migrations_max: Annotated[
         int, typer.Option("--migrations-max", min=1, help="Open Migrations of one namespace; more are refused.")
     ] = 100
+    admission_patience: Annotated[
+        float,
+        typer.Option(
+            "--admission-patience",
+            metavar="TIME",
+            parser=seconds,
+            help="How long pods that a quota or policy refuses are tried before their job gives its room back.",
+        ),
+    ] = 30.0
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect/--no-leader-elect", help="Only the replica that holds the Lease acts.")
     ] = True
@@ -241,6 +250,7 @@ def operator(run: OperatorOptions) -> None:
             share_learning=run.share_learning,
             node_lost_after_s=run.node_lost_after,
             migrations_max=run.migrations_max,
+            admission_patience_s=run.admission_patience,
             policy=run.policy,
             settings=settings(run.set_),
             placement=run.placement,

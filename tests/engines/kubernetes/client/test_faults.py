@@ -17,6 +17,7 @@ from sterna.engines.kubernetes.apiserver.port import (
     PODS,
     AlreadyExists,
     Gone,
+    LacksRight,
     Missing,
     NotLeader,
     PatchType,
@@ -175,6 +176,28 @@ def test_r3_an_answer_that_is_cut_short_or_is_no_json_is_no_answer():
         async with peer_client(replies(web.Response(text="<html>"))) as (_, client):
             with pytest.raises(Unreachable, match="cannot be read"):
                 await get(client)
+
+    run(scene())
+
+
+@pytest.mark.parametrize(
+    ("answer", "lacks_right"),
+    [
+        pytest.param(status(401, "Unauthorized"), True, id="a user that is not known"),
+        pytest.param(status(403, "Forbidden", kind="configmaps"), True, id="the authorizer names no object"),
+        pytest.param(status(403, "Forbidden", kind="configmaps", name="a"), False, id="a quota names the object"),
+        pytest.param(status(403, "Forbidden"), False, id="a webhook names nothing"),
+        pytest.param(status(400, "BadRequest"), False, id="a webhook that gives no code"),
+        pytest.param(status(422, "Invalid", kind="configmaps", name="a"), False, id="a policy, or an invalid body"),
+    ],
+)
+def test_a_user_without_the_right_is_told_apart_from_an_object_that_is_not_let_in(answer, lacks_right):
+    async def scene() -> None:
+        async with peer_client(replies(answer)) as (_, client):
+            with pytest.raises(Refused) as raised:
+                await create(client)
+            assert isinstance(raised.value, LacksRight) is lacks_right
+            assert lacks_right or raised.value.said == "as told"
 
     run(scene())
 

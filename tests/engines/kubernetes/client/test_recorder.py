@@ -122,6 +122,17 @@ def test_who_floods_an_object_is_cut_off_and_others_are_not():
     run(scene())
 
 
+def test_a_flood_about_the_parts_of_an_object_does_not_keep_others_from_being_told():
+    async def scene() -> None:
+        async with peer_client(replies(status(500, "InternalError"))) as (_, api):
+            recorder = Recorder(api, clock=SteppedClock())
+            pods = [recorder.record(about(), reason="P", message="m", of_parts=True) for _ in range(BURST + 5)]
+            assert pods == [True] * BURST + [False] * 5
+            assert recorder.record(about(), reason="R", message="m")
+
+    run(scene())
+
+
 def test_an_object_that_may_be_told_of_as_often_as_any_other_is_forgotten():
     async def scene() -> None:
         clock = SteppedClock()

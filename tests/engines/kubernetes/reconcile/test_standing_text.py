@@ -11,6 +11,7 @@ from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text
 from sterna.engines.kubernetes.status.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
 from sterna.engines.kubernetes.status.standing_codec import KEYS, standing_read, standing_text
 from sterna.engines.kubernetes.status.status_reading import status_read
+from sterna.lifecycle.admission_denials import Denial, cleaned
 from sterna.lifecycle.node_refusals import Refusal
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
@@ -62,6 +63,16 @@ BY_NAME = {
     "done": st.lists(st.tuples(st.sampled_from(Role), st.integers(0, 999)), max_size=3).map(tuple),
     "answered": st.lists(TEXTS, max_size=3).map(tuple),
     "progress": st.none() | PROGRESS,
+    "denial": st.none()
+    | st.builds(
+        Denial,
+        TEXTS.map(cleaned),
+        st.integers(0, 99),
+        st.none() | MOMENTS,
+        st.none() | MOMENTS,
+        st.integers(0, 99),
+        st.integers(0, 99),
+    ),
     "refusals": st.lists(
         st.builds(Refusal, NAMES.map(NodeId), st.integers(1, 99), st.none() | MOMENTS), max_size=3
     ).map(tuple),

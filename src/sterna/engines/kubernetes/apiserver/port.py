@@ -80,10 +80,15 @@ class AlreadyExists(Conflict):
 class Refused(EngineRefused):
     """403, 422 and their like: asking again would not help. `code` and `reason` are the API server's."""
 
-    def __init__(self, message: str, *, code: int, reason: str = "") -> None:
+    def __init__(self, message: str, *, code: int, reason: str = "", said: str = "") -> None:
         self.code = code
         self.reason = reason
+        self.said = said or message  # the server's words alone, without what was asked
         super().__init__(message)
+
+
+class LacksRight(Refused):
+    """401, or 403 of the authorizer: this user may not ask for it, whatever the object is."""
 
 
 class Throttled(EngineUnavailable):

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from sterna.engines.contracts.naming import JOB_LABELS
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, KubeObject, Pod, ServiceObject
@@ -19,6 +19,7 @@ from sterna.engines.kubernetes.apiserver.port import (
     AlreadyExists,
     Api,
     Missing,
+    Refused,
     Resource,
     T,
     Urgency,
@@ -26,7 +27,9 @@ from sterna.engines.kubernetes.apiserver.port import (
 )
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.cache.object_store import Store
+from sterna.engines.kubernetes.loop.effect_events import Tried, events_of_effects
 from sterna.engines.kubernetes.reconcile.effects import (
+    CREATIONS,
     BindPod,
     CreatePod,
     CreateService,
@@ -37,16 +40,29 @@ from sterna.engines.kubernetes.reconcile.effects import (
     NudgePod,
     WriteConfigMap,
 )
-from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
+from sterna.engines.kubernetes.status.job_events import JobEvent
 from sterna.engines.kubernetes.world.job_index import KnownJob
 from sterna.model.errors import Conflict, SternaError
 
-_TOLD = {  # what is told of an effect: that it was done, and that it could not be
-    CreatePod: ("Created pod: {}", Reason.POD_CREATED, Reason.POD_NOT_CREATED),
-    DeletePod: ("Deleted pod: {}", Reason.POD_DELETED, Reason.POD_NOT_DELETED),
-    CreateService: ("Created service: {}", Reason.SERVICE_CREATED, Reason.SERVICE_NOT_CREATED),
-    DeleteService: ("Deleted service: {}", Reason.SERVICE_DELETED, Reason.SERVICE_NOT_DELETED),
-}
+
+class Carried(NamedTuple):
+    """What became of the effects that were tried."""
+
+    tried: tuple[Tried, ...]
+
+    @property
+    def errors(self) -> list[SternaError]:
+        return [found.error for found in self.tried if found.error is not None]
+
+    @property
+    def refused(self) -> Refused | None:
+        """The first answer by which something was not made that the job needs, be it right or wrong. None: none."""
+        answers = (found.error for found in self.tried if isinstance(found.effect, CREATIONS))
+        return next((error for error in answers if isinstance(error, Refused)), None)
+
+    @property
+    def events(self) -> tuple[JobEvent, ...]:
+        return events_of_effects(self.tried)
 
 
 class Hands:
@@ -56,31 +72,23 @@ class Hands:
         self._told_to_go: dict[str, float] = {}  # uid of a pod -> the grace it was given; until it is gone
         cache.pods.listen(self._pod_changed)
 
-    async def carry_out(self, job: KnownJob, effects: Sequence[Effect]) -> tuple[list[JobEvent], list[SternaError]]:
+    async def carry_out(self, job: KnownJob, effects: Sequence[Effect]) -> "Carried":
         """In their order, those of one sort side by side. A failure keeps what comes after it from being done."""
-        events: list[JobEvent] = []
-        errors: list[SternaError] = []
+        tried: list[Tried] = []
         for alike in _side_by_side(effects):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._try(job, effect)) for effect in alike]
-            for task in tasks:
-                event, error = task.result()
-                events += [event] if event is not None else []
-                errors += [error] if error is not None else []
-            if errors:
+            tried += [task.result() for task in tasks]
+            if any(found.error is not None for found in tried):
                 break  # what comes after may rely on it
-        return events, errors
+        return Carried(tuple(tried))
 
-    async def _try(self, job: KnownJob, effect: Effect) -> tuple[JobEvent | None, SternaError | None]:
-        told = _TOLD.get(type(effect))
+    async def _try(self, job: KnownJob, effect: Effect) -> Tried:
         try:
-            done = await self._do(job, effect)
+            return Tried(effect, await self._do(job, effect))
         except SternaError as error:
-            if isinstance(effect, NudgePod):
-                return None, None  # the kubelet looks by itself within a minute; nothing else may wait for this
-            event = None if told is None else JobEvent(told[2], f"{effect.name}: {error}", warning=True)
-            return event, error
-        return JobEvent(told[1], told[0].format(effect.name)) if done and told is not None else None, None
+            # A kubelet looks by itself within a minute; nothing else may wait for a nudge.
+            return Tried(effect, False, None if isinstance(effect, NudgePod) else error)
 
     async def _do(self, job: KnownJob, effect: Effect) -> bool:
         """Says whether it was done now; False: it was so already."""

@@ -14,19 +14,28 @@ from typing import NamedTuple
 
 from sterna.engines.kubernetes.apiserver.client.backoff import Backoff
 from sterna.engines.kubernetes.apiserver.objects import JobObject
-from sterna.engines.kubernetes.apiserver.port import Api, NotLeader, Unreachable, Urgency, WriteConflict
+from sterna.engines.kubernetes.apiserver.port import (
+    Api,
+    LacksRight,
+    NotLeader,
+    Refused,
+    Unreachable,
+    Urgency,
+    WriteConflict,
+)
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.loop.carry_out import Hands
 from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
+from sterna.engines.kubernetes.reconcile.effects import CREATIONS
 from sterna.engines.kubernetes.reconcile.intentions import decided_by, explained, takes_part
-from sterna.engines.kubernetes.reconcile.job_view import JobView, MonitorAt, Options
+from sterna.engines.kubernetes.reconcile.job_view import Hindrance, JobView, MonitorAt, Options
 from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile
 from sterna.engines.kubernetes.status.announcement_queue import Announcer
 from sterna.engines.kubernetes.status.announcements import is_untidy, tidy_s
 from sterna.engines.kubernetes.status.event_recorder import About, Recorder, Severity
-from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
+from sterna.engines.kubernetes.status.job_events import OF_PODS, JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.world import World
@@ -72,6 +81,7 @@ class Carrier:
         self._timers: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
         self._undone: set[str] = set()  # whose latest look did not come to its end, and is tried again
+        self._hindrances: dict[str, Hindrance] = {}  # by uid: what was refused, and when it is tried again
         self._unsure: dict[str, _Unsure] = {}  # by uid: what was written, or was not
         self._why: dict[str, tuple[Because, str]] = {}  # by uid: why a job waits, and which decision said so
         self._work = asyncio.Event()
@@ -114,7 +124,7 @@ class Carrier:
         async with self._turn(job.uid):
             if job.uid not in self._world.jobs.by_uid:
                 return False
-            view = self._world.jobs.view(job)
+            view = self._view(job)
             if not takes_part(view) or (standing := intention(view)) is None:
                 return False
             if standing is not view.standing:
@@ -133,10 +143,12 @@ class Carrier:
             cluster_domain=config.cluster_domain,
             epoch=epoch,
             monitor=self._monitor,
+            admission_patience_s=config.admission_patience_s,
         )
         self._timers.clear()
         self._backoffs.clear()
         self._undone.clear()
+        self._hindrances.clear()
         self._unsure.clear()
         self._why.clear()
         self._announcer.begin_term()
@@ -205,7 +217,7 @@ class Carrier:
         """Look, write, do. Answers when to look again."""
         if job.uid not in self._world.jobs.by_uid:
             return None
-        view = self._world.jobs.view(job)
+        view = self._view(job)
         told = self._why.get(job.uid)
         if told is not None and not view.standing.seats and takes_part(view):
             because, decision_id = told
@@ -213,16 +225,53 @@ class Carrier:
         view = replace(view.but(self._world.lessons.noted(view)), told=self._announcer.told(job.uid))
         done = reconcile(view, self._timeline.now(), self._options)
         await self._write(job, view, done, Urgency.PLACE if done.effects else Urgency.REPORT)
+        self._drop_hindrance(job, done.standing)
         if done.effects:
-            events, errors = await self._hands.carry_out(job, done.effects)
-            for event in events:
+            carried = await self._hands.carry_out(job, done.effects)
+            for event in carried.events:
                 self._record(job, event)
-            if errors:
-                raise errors[0]
+            if carried.refused is not None:
+                return await self._hindered(job, carried.refused)
+            if carried.errors:
+                raise carried.errors[0]
+            if any(isinstance(effect, CREATIONS) for effect in done.effects):
+                self._hindrances.pop(job.uid, None)
         tidy = tidy_s(done.standing)
         if tidy is None or tidy <= self._timeline.now():
             return done.wake_s
         return tidy if done.wake_s is None else min(tidy, done.wake_s)
+
+    async def _hindered(self, job: KnownJob, refused: Refused) -> float | None:
+        """The API server did not make what the job needs: its status says so, and it is tried again after a while, or
+        gives its seats back. Answers when to look again.
+        """
+        before, config, now_s = self._hindrances.get(job.uid), self._config, self._timeline.now()
+        tries = 1 if before is None else before.tries + 1
+        pause_s = min(config.retry_max_s, config.retry_s * 2.0 ** min(tries - 1, 20))
+        denied = not isinstance(refused, LacksRight)
+        log.warning(
+            "pods are not let in" if denied else "pods may not be made by this operator",
+            extra={"job": job.id, "why": str(refused), "seconds": round(pause_s, 1)},
+        )
+        message = refused.said if denied else str(refused)
+        self._hindrances[job.uid] = Hindrance(denied, message, now_s + pause_s, tries)
+        view = self._view(job)
+        done = reconcile(view, now_s, self._options, standing_only=True)
+        await self._write(job, view, done, Urgency.REPORT)
+        given_back = len(done.standing.seats) < len(view.standing.seats)
+        self._drop_hindrance(job, done.standing)
+        if job.uid not in self._hindrances and not given_back:
+            raise refused  # nothing that it holds depends on it
+        return done.wake_s
+
+    def _drop_hindrance(self, job: KnownJob, standing: Standing) -> None:
+        """Once the job does not try any more for which it was refused."""
+        hindrance, denial = self._hindrances.get(job.uid), standing.denial
+        if hindrance is not None and hindrance.denied and (denial is None or not denial.tries):
+            del self._hindrances[job.uid]
+
+    def _view(self, job: KnownJob) -> JobView:
+        return replace(self._world.jobs.view(job), hindrance=self._hindrances.get(job.uid))
 
     async def _write(self, job: KnownJob, view: JobView, done: Reconciled, urgency: Urgency) -> None:
         """Make it durable, and tell of it."""
@@ -284,7 +333,8 @@ class Carrier:
         meta = job.object.metadata
         about = About(job.resource.api_version, job.resource.kind, meta.namespace, meta.name, meta.uid)
         severity = Severity.WARNING if event.warning else Severity.NORMAL
-        self._recorder.record(about, reason=event.reason, message=event.message, severity=severity)
+        of_parts = event.reason in OF_PODS
+        self._recorder.record(about, reason=event.reason, message=event.message, severity=severity, of_parts=of_parts)
 
     def _told(self, uid: str) -> None:
         """Something that its status tells of is recorded: it can leave, with the next write or when it is old."""
@@ -297,6 +347,7 @@ class Carrier:
         self._timers.pop(uid, None)
         self._backoffs.pop(uid, None)
         self._undone.discard(uid)
+        self._hindrances.pop(uid, None)
         self._unsure.pop(uid, None)
         self._why.pop(uid, None)
 

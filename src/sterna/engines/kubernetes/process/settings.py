@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sterna.journal.decision_journal import BYTES_MAX, FILES_MAX
 from sterna.lifecycle.node_trust import LOST_AFTER_S
+from sterna.lifecycle.admission_denials import PATIENCE_S
 from sterna.model.errors import InvalidRequest
 
 NAMESPACE = "sterna-system"
@@ -61,6 +62,7 @@ class OperatorConfig:
     renew_s: float = 5.0
     retry_s: float = 2.0  # how often a standby asks for the Lease, and how soon trouble is tried again
     retry_max_s: float = 15.0  # a recovered API server is not kept waiting for longer
+    admission_patience_s: float = PATIENCE_S  # how long refused pods are tried before their job gives its seats back
     cluster_domain: str = ""  # appended to the names of services. Empty: the shortest name that resolves
     node_lost_after_s: float = LOST_AFTER_S  # a node that is not ready for so long is lost, with all that is there
     in_flight: int = 32  # jobs carried on at the same time
@@ -88,6 +90,8 @@ class OperatorConfig:
         _require(not domain or _DOMAIN.fullmatch(domain), "cluster domain", domain, "a domain such as cluster.local")
         for what, seconds in (("lease", self.lease_s), ("renew", self.renew_s), ("retry", self.retry_s)):
             _require(0 < seconds < math.inf, what, seconds, "seconds, more than 0")
+        patience_s = self.admission_patience_s
+        _require(0 <= patience_s < math.inf, "admission patience", patience_s, "seconds, 0 or more")
         _require(self.renew_s < self.lease_s, "renew", self.renew_s, f"less than the lease itself ({self.lease_s:g} s)")
         lost_after_s = self.node_lost_after_s
         _require(0 <= lost_after_s < math.inf, "node lost after", lost_after_s, "seconds, 0 or more")

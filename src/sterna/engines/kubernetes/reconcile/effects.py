@@ -58,4 +58,5 @@ class DeleteJob(NamedTuple):
     uid: str
 
 
+CREATIONS = (CreatePod, CreateService, WriteConfigMap)  # what admission has a say about
 Effect = CreatePod | DeletePod | CreateService | DeleteService | WriteConfigMap | NudgePod | BindPod | DeleteJob

@@ -21,6 +21,7 @@ from sterna.engines.kubernetes.bodies.pod_body import members_of, pod_body
 from sterna.engines.kubernetes.bodies.service_body import service_body
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.reconcile.effects import (
+    CREATIONS,
     BindPod,
     CreatePod,
     CreateService,
@@ -43,13 +44,17 @@ from sterna.model.workload import CleanUp, Contract, Workload
 def effects_due(look: Look, now_s: float, options: Options) -> tuple[Effect, ...]:
     """Of a job that has not ended."""
     hosts = config_data(look, options) if has_config(look.workload) else {}
-    return (
+    effects = (
         *_departures(look, now_s),
         *_services(look),
         *_host_list(look, hosts, options),
         *_bindings(look, options),
         *_arrivals(look, now_s, options, hosts),
     )
+    hindrance = look.view.hindrance
+    if hindrance is None or now_s >= hindrance.again_s:
+        return effects
+    return tuple(effect for effect in effects if not isinstance(effect, CREATIONS))
 
 
 def clean_up_due(look: Look, now_s: float) -> tuple[Effect, ...]:
@@ -105,20 +110,20 @@ def _departures(look: Look, now_s: float) -> Iterator[Effect]:
 def _services(look: Look) -> Iterator[Effect]:
     standing, workload = look.standing, look.workload
     existing = {found.metadata.name: found for found in look.view.services}
-    for place in sorted(_found_by_name(workload, look.seats)):
+    for place in sorted(found_by_name(workload, look.seats)):
         if worker_name(workload, *place) not in existing:
             yield CreateService(worker_name(workload, *place), service_body(look.view, workload, place))
-    wanted = _found_by_name(workload, look.seats)
+    wanted = found_by_name(workload, look.seats)
     if standing.change is not None and standing.phase is Phase.RESIZING:
         after = {worker[:2] for worker in standing.change.after}  # it comes back, and would need their services again
-        wanted |= _found_by_name(workload, after)
+        wanted |= found_by_name(workload, after)
     for name, found in sorted(existing.items()):
         whose = place_of(workload, name)
         if whose is not None and whose not in wanted and not found.terminating:  # those of other names are left alone
             yield DeleteService(name, found.metadata.uid)
 
 
-def _found_by_name(workload: Workload, places: Collection[Place]) -> set[Place]:
+def found_by_name(workload: Workload, places: Collection[Place]) -> set[Place]:
     """Places that have a service. A gang of our own kind meets at its leader and does not look up its other pods by
     name; services for them would be as many writes as the pods themselves. Programs of the other kinds may look up any.
     """

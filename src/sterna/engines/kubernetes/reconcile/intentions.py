@@ -98,6 +98,9 @@ def explained(view: JobView, because: Because) -> Standing:
     standing, told = view.standing, _reason(because)
     if standing.phase is not Phase.WAITING or standing.seats:
         return standing
+    denial = standing.denial
+    if denial is not None and denial.in_force and not denial.size:
+        return standing  # it asks for nothing, and was told why when it gave its seats back
     # An API server puts the keys of a map into an order of its own.
     same = (standing.reason, dict(standing.numbers)) == (told["reason"], dict(told["numbers"]))
     return standing if same else replace(standing, **told)

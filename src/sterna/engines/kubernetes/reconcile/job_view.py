@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sterna.engines.kubernetes.apiserver.objects import Body, ConfigMapObject, Pod, ServiceObject
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.status.standing import Standing
+from sterna.lifecycle.admission_denials import PATIENCE_S
 from sterna.model.conditions import Conditions
 from sterna.model.ids import JobId
 from sterna.model.jobs import JobSpec, Role
@@ -24,6 +25,15 @@ class NodeFacts(NamedTuple):
     doubted: bool = False  # what runs there stays, nothing new comes for now
     unschedulable: bool = False  # cordoned: what runs there stays, nothing new comes
     drained: bool = False  # ... and what runs there is being moved away
+
+
+class Hindrance(NamedTuple):
+    """What the API server answered when pods of the job, or what they need, were last to be made: no."""
+
+    denied: bool  # by admission. False: this process lacks the right, which is no matter of the job
+    message: str
+    again_s: float  # nothing is made before
+    tries: int = 1  # in a row
 
 
 class ReplicaCount(NamedTuple):
@@ -69,6 +79,7 @@ class JobView:
     services: tuple[ServiceObject, ...] = ()  # those that the job owns
     config_map: ConfigMapObject | None = None  # {name}-config, if the job owns it
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)  # of the whole cluster
+    hindrance: Hindrance | None = None  # None: nothing was refused
     told: Collection[int] = ()  # numbers of its announcements that are known to be recorded
 
     @property
@@ -102,3 +113,4 @@ class Options:
     cluster_domain: str = ""
     epoch: int = 0  # lease transitions of the leader that looks
     monitor: MonitorAt | None = None  # None: pods are told of none
+    admission_patience_s: float = PATIENCE_S  # how long refused pods are tried before their seats are given back

@@ -4,17 +4,20 @@ Every end is taken into account once: the ends of pods that are still there are 
 written before anything follows from it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from sterna.engines.kubernetes.reconcile.observed_pods import End, EndKind, Seen
 from sterna.engines.kubernetes.reconcile.pod_ends import who
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
-from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
+from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, names_in_words
 from sterna.engines.kubernetes.status.standing import Progress, Standing
 from sterna.lifecycle.gang_roles import Place, first_rank, size_of
 from sterna.model.workload import Contract, RestartPolicy
 from sterna.protocol import Status, WorkerPhase
+
+_TOLD_MAX = 4  # events of pods that failed since the last look
 
 
 class Heard(NamedTuple):
@@ -27,7 +30,7 @@ def heard(look: Look) -> Heard:
     standing = look.standing
     known = set(standing.answered)
     fresh: list[Seen] = []
-    events: list[JobEvent] = []
+    failed: list[tuple[Seen, End]] = []
     restarts = standing.restarts
     speaker = _speaker(look)
     for seen in sorted((*look.pods, *look.vanished), key=lambda found: found.name):
@@ -37,7 +40,7 @@ def heard(look: Look) -> Heard:
             if end.word is not None and seen.place == speaker:
                 standing = _with_word(look, standing, seen, end.word)
             if end.kind is EndKind.FAILED and look.is_seated(seen):
-                events.append(JobEvent(Reason.EXITED, f"{who(seen)}: {end.message}", warning=True))
+                failed.append((seen, end))
             if end is seen.earlier:
                 restarts += look.is_seated(seen)
             elif look.is_seated(seen):
@@ -45,7 +48,17 @@ def heard(look: Look) -> Heard:
     answered, done = _answered(look), _done(look)
     if (answered, done, restarts) != (standing.answered, standing.done, standing.restarts):
         standing = replace(standing, answered=answered, done=done, restarts=restarts)
-    return Heard(standing, tuple(fresh), tuple(events))
+    return Heard(standing, tuple(fresh), _told(failed))
+
+
+def _told(failed: Sequence[tuple[Seen, End]]) -> tuple[JobEvent, ...]:
+    """One event for each pod; of many that failed together, for the first few and for all others."""
+    shown = failed if len(failed) <= _TOLD_MAX else failed[: _TOLD_MAX - 1]
+    events = [JobEvent(Reason.EXITED, f"{who(seen)}: {end.message}", warning=True) for seen, end in shown]
+    if rest := failed[len(shown) :]:
+        names = names_in_words([seen.name for seen, _ in rest])
+        events.append(JobEvent(Reason.EXITED, f"{len(rest)} more pods failed: {names}", warning=True))
+    return tuple(events)
 
 
 def _answered(look: Look) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.reconcile.adoption import adopted, begun
 from sterna.engines.kubernetes.reconcile.changes import followed
+from sterna.engines.kubernetes.reconcile.denied_seats import heeded
 from sterna.engines.kubernetes.reconcile.effects import DeleteJob, Effect
 from sterna.engines.kubernetes.reconcile.effects_due import clean_up_due, effects_due, next_removal_s
 from sterna.engines.kubernetes.reconcile.intentions import is_others
@@ -41,6 +42,8 @@ from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, invali
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.status_patch import refused_patch, shown_reason, status_patch
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.admission_denials import forgiven, next_moment_s
+from sterna.lifecycle.gang_roles import size_of
 from sterna.lifecycle.lost_seats import loss_in_words
 from sterna.lifecycle.node_refusals import in_force, next_expiry_s, without_expired
 from sterna.lifecycle.outcome import Finish, deadline_s
@@ -97,6 +100,7 @@ class _Turn:
             self._judge()
         if not self.standing.finished:
             self._count_losses()
+            self._heed_admission()
             if (missed := left_alone(self.look)) is not None:
                 self.standing = restarted(self.look, missed, self.now_s)
             self.standing = followed(self.look, self.now_s)
@@ -159,6 +163,16 @@ class _Turn:
             self.events.append(JobEvent(Reason.WORKERS_LOST, message, warning=True))
             self.happenings.append(Happening.WORKERS_GONE)
 
+    def _heed_admission(self) -> None:
+        before = self.standing.denial
+        self.standing, given_back = heeded(self.look, self.now_s, self.options.admission_patience_s)
+        if given_back:
+            self.events.append(JobEvent(Reason.ADMISSION_DENIED, given_back, warning=True))
+            self.happenings.append(Happening.WORKERS_GONE)
+        denial = self.standing.denial
+        if before is not None and before.in_force and (denial is None or not denial.in_force):
+            self.happenings.append(Happening.JOB_RESUMED)
+
     def _forgive(self) -> None:
         """Nodes whose time is over may be tried again. Once the whole gang is ready, what such nodes did, earlier
         rejections and the pause after them no longer count.
@@ -169,6 +183,9 @@ class _Turn:
             self.happenings.append(Happening.NODE_CHANGED)
         if self.look.all_ready and (standing.rejections or standing.retry_s is not None or standing.refusals):
             self.standing = replace(standing, rejections=0, retry_s=None, refusals=in_force(standing.refusals))
+        if self.look.all_ready:
+            denial = forgiven(standing.denial, size_of(standing.assigned))
+            self.standing = self.standing if denial is standing.denial else replace(self.standing, denial=denial)
 
     def _tell_why_it_waits(self) -> None:
         reason, message = shown_reason(self.view)
@@ -201,7 +218,8 @@ class _Turn:
         else:
             standing = look.standing
             moments = [deadline_s(look.workload, standing.active_s), standing.retry_s, next_expiry_s(standing.refusals)]
-            moments.append(next_removal_s(look))
+            moments += [next_removal_s(look), next_moment_s(standing.denial, self.options.admission_patience_s)]
+            moments.append(None if self.view.hindrance is None else self.view.hindrance.again_s)
         return min((at_s for at_s in moments if at_s is not None and at_s > self.now_s), default=None)
 
 

@@ -9,7 +9,7 @@ leaves with the next write, or with one of its own when there was none for a whi
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from sterna.engines.kubernetes.status.job_events import JobEvent
+from sterna.engines.kubernetes.status.job_events import OF_PODS, JobEvent
 from sterna.engines.kubernetes.status.standing import Announcement, Standing
 
 KEPT_MAX = 16  # of one job: only a flood has more at once
@@ -23,8 +23,17 @@ def with_events(standing: Standing, events: Sequence[JobEvent], now_s: float) ->
         Announcement(number, now_s, event.reason, event.message[:MESSAGE_MAX], event.warning, standing.decision)
         for number, event in enumerate(events, standing.announced + 1)
     )
-    kept = (*standing.announcements, *fresh)[-KEPT_MAX:]
+    kept = _kept((*standing.announcements, *fresh))
     return replace(standing, announced=standing.announced + len(fresh), announcements=kept)
+
+
+def _kept(announcements: tuple[Announcement, ...]) -> tuple[Announcement, ...]:
+    """The latest, and of what the job went through rather than what its single pods did."""
+    surplus = len(announcements) - KEPT_MAX
+    if surplus <= 0:
+        return announcements
+    of_pods = [found.number for found in announcements if found.reason in OF_PODS][:surplus]
+    return tuple(found for found in announcements if found.number not in of_pods)[-KEPT_MAX:]
 
 
 def without_told(standing: Standing, told: Collection[int]) -> Standing:

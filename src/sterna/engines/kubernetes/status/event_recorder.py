@@ -130,6 +130,7 @@ class Recorder:
         message: str,
         severity: Severity = Severity.NORMAL,
         alike: str | None = None,
+        of_parts: bool = False,
         number: int | None = None,
         decision: str = "",
         told: OnTold | None = None,
@@ -137,11 +138,12 @@ class Recorder:
         """Put it into the line: never waits, never raises. False: dropped.
 
         Events about one object with one reason and the same `alike` are one that is counted, and the latest message is
-        shown. None: messages are alike if they differ in numbers only. Of events that are alike, those with a `number`
-        that is not above the highest one recorded are not counted again, and none of them is a flood: each took a write
-        of the object it is about. `told` is called later, once, unless it is dropped here.
+        shown. None: messages are alike if they differ in numbers only. `of_parts`: it is about parts of the object, of
+        which there may be many; a flood of these does not keep others from being told. Of events that are alike, those
+        with a `number` that is not above the highest one recorded are not counted again, and none of them is a flood:
+        each took a write of the object it is about. `told` is called later, once, unless it is dropped here.
         """
-        if number is None and not self._has_room(about.uid):
+        if number is None and not self._has_room(f"{about.uid}/parts" if of_parts else about.uid):
             self.dropped += 1
             return False
         numbers, heard = () if number is None else (number,), () if told is None else (told,)
@@ -268,11 +270,11 @@ class Recorder:
 
     # -- floods -------------------------------------------------------------------------------------------------------
 
-    def _has_room(self, uid: str) -> bool:
+    def _has_room(self, key: str) -> bool:
         now_s = self._clock.mono()
-        known = self._buckets.pop(uid, None)
+        known = self._buckets.pop(key, None)
         left = BURST if known is None else known.left_at(now_s)
-        self._buckets[uid] = _Bucket(left - 1.0 if left >= 1.0 else left, now_s)
+        self._buckets[key] = _Bucket(left - 1.0 if left >= 1.0 else left, now_s)
         self._forget_the_full(now_s)
         return left >= 1.0
 

@@ -3,6 +3,7 @@
 Which condition is true when is every engine's rule (`lifecycle/condition_rules.py`).
 """
 
+from sterna.engines.kubernetes.reconcile.denied_seats import keeps_from_training
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, invalid_spec
@@ -27,6 +28,7 @@ def conditions_now(look: Look, now_s: float) -> Conditions:
         latest=latest.kind if latest is not None else "",
         trains=rules.trains(look.workload, standing.assigned, running),
         all_ready=look.all_ready,
+        kept_out=standing.denial.because if standing.denial is not None and keeps_from_training(look) else None,
     )
     return rules.conditions_now(view.status.conditions, facts, now_s)
 

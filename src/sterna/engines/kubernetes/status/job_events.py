@@ -4,6 +4,7 @@ Those of a look (`Reconciled.events`) are recorded once its status is written; t
 and its like) by the part that carries it out. Reasons that name a kind (`TFJobRunning`) are those of conditions.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     WORKERS_LOST = "WorkersLost"
+    ADMISSION_DENIED = "AdmissionDenied"
     EDIT_IGNORED = "EditIgnored"
     NO_CHECKPOINTS = "NoCheckpointDirectory"
     STATUS_UNREADABLE = "StatusUnreadable"
@@ -43,6 +45,21 @@ class Reason(StrEnum):
     PATTERN_REFUSED = "LogPatternRefused"
     OPERATOR_PROBLEM = "OperatorProblem"
 
+
+OF_PODS = frozenset(  # told of each pod or service: there may be many, and they must not keep others from being told
+    {
+        Reason.POD_CREATED,
+        Reason.POD_NOT_CREATED,
+        Reason.POD_DELETED,
+        Reason.POD_NOT_DELETED,
+        Reason.SERVICE_CREATED,
+        Reason.SERVICE_NOT_CREATED,
+        Reason.SERVICE_DELETED,
+        Reason.SERVICE_NOT_DELETED,
+        Reason.EXITED,
+    }
+)
+_SHOWN_MAX = 6  # names, or first and last of a row of names
 
 KINDS = ("TFJob", "PyTorchJob", "MPIJob", "ElasticJob")
 
@@ -67,3 +84,32 @@ class JobEvent(NamedTuple):
     reason: str  # one of REASONS
     message: str
     warning: bool = False
+
+
+def names_in_words(names: Sequence[str]) -> str:
+    """`job-ps-0, job-worker-0 ... job-worker-39`: of a row of numbers the first and the last."""
+    rows: list[list[str]] = []
+    for name in sorted(names, key=_order):
+        if rows and _follows(rows[-1][-1], name):
+            rows[-1].append(name)
+        else:
+            rows.append([name])
+    told = [" ... ".join((row[0], row[-1])) if len(row) > 2 else ", ".join(row) for row in rows]
+    left = sum(len(row) for row in rows[_SHOWN_MAX:])
+    return ", ".join(told[:_SHOWN_MAX]) + (f" and {left} more" if left else "")
+
+
+def _order(name: str) -> tuple[str, int, str]:
+    head, number = _parts(name)
+    return head, number, name
+
+
+def _follows(one: str, other: str) -> bool:
+    (head, number), (next_head, next_number) = _parts(one), _parts(other)
+    return head == next_head and number >= 0 and next_number == number + 1
+
+
+def _parts(name: str) -> tuple[str, int]:
+    """Its number is -1 where it ends in none."""
+    head, _, number = name.rpartition("-")
+    return (head, int(number)) if number.isascii() and number.isdecimal() and len(number) < 10 else (name, -1)

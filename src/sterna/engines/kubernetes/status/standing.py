@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sterna.lifecycle.admission_denials import Denial
 from sterna.lifecycle.node_refusals import Refusal
 from sterna.model.growth import Growth
 from sterna.model.jobs import Disruption, Role, Worker
@@ -116,6 +117,7 @@ class Standing:
     lost_s: float | None = None
     rejections: int = 0  # pods in a row that kubelets did not let in or threw out: the pause before the next grows
     refusals: tuple[Refusal, ...] = ()  # nodes that did not let its pods in
+    denial: Denial | None = None  # admission did not let its pods in. None: it did
     retry_s: float | None = None  # do not start anything before. None: at once
     restarts: int = 0  # containers and gangs started again after a failure, shown to users
     resizes: int = 0

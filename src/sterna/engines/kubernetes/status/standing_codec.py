@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text
 from sterna.engines.kubernetes.status.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
+from sterna.lifecycle.admission_denials import Denial, cleaned
 from sterna.lifecycle.node_refusals import Refusal
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
@@ -238,6 +239,14 @@ _REFUSAL = (
     _Field("times", "times", _same, _whole, 0),
     _Field("until_s", "until", moment_text, _moment),
 )
+_DENIAL = (
+    _Field("words", "words", _same, lambda found: cleaned(_text(found)), cleaned("")),
+    _Field("times", "times", _same, _whole, 0),
+    _Field("since_s", "since", moment_text, _moment),
+    _Field("until_s", "until", moment_text, _moment),
+    _Field("size", "size", _same, _whole, 0),
+    _Field("generation", "generation", _same, _whole, 0),
+)
 _GROWTH = (
     _Field("category", "category", str, Category, Category.PROGRESSING),
     _Field("score", "score", _same, _number),
@@ -305,6 +314,7 @@ _FIELDS = (
         _each(lambda b: Refusal(**_of(_REFUSAL, b))),
         (),
     ),
+    _Field("denial", "denial", lambda found: _body(_DENIAL, found), lambda b: Denial(**_of(_DENIAL, b))),
     _Field("retry_s", "retryAt", moment_text, _moment),
     _Field("restarts", "restarts", _same, _whole, 0),
     _Field("resizes", "resizes", _same, _whole, 0),

@@ -13,7 +13,7 @@ from sterna.engines.kubernetes.apiserver.timestamps import second_text
 from sterna.engines.kubernetes.reconcile.job_view import JobView, ReplicaCount
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, Trouble
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
-from sterna.engines.kubernetes.status.job_events import invalid_spec
+from sterna.engines.kubernetes.status.job_events import Reason, invalid_spec
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.standing_codec import DECIDED, KEYS, TOLD, standing_text
 from sterna.engines.kubernetes.status.status_reading import conditions_text
@@ -134,8 +134,15 @@ def _standing_shown(view: JobView, standing: Standing, trouble: Trouble | None) 
 
 
 def _trouble(look: Look) -> Trouble | None:
+    if look.standing.finished:
+        return None
+    denial, hindrance = look.standing.denial, look.view.hindrance
+    if denial is not None and denial.tries:
+        return Trouble(str(denial.because.why), denial.words)
+    if hindrance is not None and not hindrance.denied:
+        return Trouble(Reason.OPERATOR_PROBLEM, hindrance.message)
     found = (seen.trouble for _, seen in sorted(look.current.items()))
-    return None if look.standing.finished else next((trouble for trouble in found if trouble is not None), None)
+    return next((trouble for trouble in found if trouble is not None), None)
 
 
 def _columns(look: Look) -> Body:

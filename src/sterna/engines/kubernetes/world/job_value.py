@@ -6,6 +6,7 @@ from dataclasses import replace
 from sterna.engines.kubernetes.reconcile.intentions import is_others
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
+from sterna.lifecycle.gang_roles import size_of
 from sterna.lifecycle.job_value import TrainingFacts, job_value
 from sterna.lifecycle.node_refusals import in_force
 from sterna.model.jobs import Job, JobSpec, Worker
@@ -22,7 +23,14 @@ def value_of(view: JobView, facts_of: FactsOf = lambda *_: TrainingFacts()) -> J
         return None
     if kept_from := in_force(standing.refusals):
         spec = replace(spec, kept_from=frozenset(refusal.node for refusal in kept_from))
-    return job_value(spec, standing, facts_of(view, spec), leaving=leaving(view), disruptions=standing.disruptions)
+    denial, denied = standing.denial, ""
+    if denial is not None and denial.in_force:
+        denied = "" if denial.size or standing.seats else denial.words
+        size = spec.allowed_size(max(denial.size, size_of(standing.assigned)))
+        if size:
+            spec = replace(spec, workers_max=size, workers_initial=min(spec.workers_initial, size))
+    value = job_value(spec, standing, facts_of(view, spec), leaving=leaving(view), disruptions=standing.disruptions)
+    return value.but(denied=denied) if denied else value
 
 
 def leaving(view: JobView) -> tuple[Worker, ...]:

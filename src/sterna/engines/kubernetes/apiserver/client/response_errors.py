@@ -11,6 +11,7 @@ from sterna.engines.kubernetes.apiserver.objects import Shape
 from sterna.engines.kubernetes.apiserver.port import (
     AlreadyExists,
     Gone,
+    LacksRight,
     Missing,
     Refused,
     Throttled,
@@ -24,6 +25,8 @@ _MESSAGE_MAX = 2000  # a proxy may answer with a whole page
 
 
 class Details(Shape, frozen=True):
+    name: str | None = None
+    kind: str | None = None
     retry_after_seconds: int | None = None
 
 
@@ -81,9 +84,18 @@ def error_of(asking: Asking, code: int, status: Status, *, retry_after: str | No
             return Unreachable(f"{message} (HTTP {code})", retry_after_s=_pause_s(status, retry_after))
         case 401:
             hint = "the API server does not know this user; check the token or certificate of the kubeconfig"
-            return Refused(f"{message}; {hint}", code=code, reason=reason)
+            return LacksRight(f"{message}; {hint}", code=code, reason=reason)
+        case 403 if _is_authorizers(asking, status):
+            return LacksRight(message, code=code, reason=reason)
         case _:
-            return Refused(message, code=code, reason=reason)
+            return Refused(message, code=code, reason=reason, said=_shortened(status.message))
+
+
+def _is_authorizers(asking: Asking, status: Status) -> bool:
+    """Who may do something is asked before the object is looked at: of a create the answer names the kind and no
+    object. Admission names the object, or, as a webhook may, neither."""
+    details = status.details
+    return asking.verb == "create" and details is not None and bool(details.kind) and not details.name
 
 
 def _pause_s(status: Status, retry_after: str | None) -> float:
