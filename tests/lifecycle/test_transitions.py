@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.status.standing import Seat, Standing
+from sterna.engines.kubernetes.status.standing import Change, Seat, Standing
 from sterna.engines.local.store.rows import JobRow
+from sterna.lifecycle.changes import ChangeKind
 from sterna.lifecycle.outcome import Finish, TryAgain
 from sterna.lifecycle.transitions import decided, finished, given_up, phase_decided, resumed, suspended, tried_again
 from sterna.model.ids import JobId, NodeId
@@ -47,6 +48,23 @@ def test_a_decision_that_takes_everything(next_, phase, seat_s):
     values = decided(state, SPEC, (), next_, Because(Why.GAVE_WAY), 30.0)
     assert (values["phase"], values["seat_s"], values["reason"]) == (phase, seat_s, "GaveWay")
     assert (values["gpu_s"], values["waiting_since_s"]) == (20.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "because", "reason"),
+    [
+        pytest.param(ChangeKind.RESIZE, THERE, Why.SPARE_ROOM, "ScaledByOwner", id="it comes back as it was to be"),
+        pytest.param(ChangeKind.RESIZE, (), Why.SPARE_ROOM, "SpareRoom", id="it comes back in another size"),
+        pytest.param(ChangeKind.RESIZE, THERE, Why.NODE_LOST, "NodeLost", id="the decision knows a cause"),
+        pytest.param(ChangeKind.RESTART, THERE, Why.SPARE_ROOM, "SpareRoom", id="what it let go for was no decision"),
+    ],
+)
+def test_11_a_job_that_let_go_of_all_to_come_back_is_told_why_it_did(kind, after, because, reason):
+    state = Standing(phase=Phase.RESIZING, reason="ScaledByOwner", as_of_s=10.0)
+    change = Change(kind, "ScaledByOwner", "its owner lowered its largest size", HELD, after, 10.0)
+    values = decided(state, SPEC, THERE, THERE, Because(because), 30.0, change=change)
+    assert values["reason"] == reason
+    assert (values["message"] == change.message) is (reason == "ScaledByOwner")
 
 
 def of_kubernetes(**values: Any) -> Standing:

@@ -7,6 +7,7 @@ Applied means that the engine has written down what the job is to hold from now 
 
 import logging
 
+from sterna.lifecycle.gang_roles import size_of
 from sterna.model.jobs import Worker
 from sterna.model.plan import Grow, Outcome
 
@@ -19,7 +20,7 @@ def log_outcome(outcome: Outcome, *, before: tuple[Worker, ...], decision_id: st
     keys = {
         "job": action.job_id,
         "decision": decision_id,
-        "workers": len(action.to),
+        "workers": size_of(action.to),
         "why": str(action.because.why),
         "held": outcome.held.value,
         "took_ms": round(took_s * 1000),

@@ -5,6 +5,7 @@ They follow, so they are never stored: a journal's `decided` entries are enough 
 
 from collections.abc import Iterator
 
+from sterna.lifecycle.gang_roles import size_of
 from sterna.model.events import JobEvent, JobMigrated, JobPreempted, JobResized, JobStarted, JobWaits, Workers
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
@@ -34,6 +35,6 @@ def _change(now_s: float, job: Job, action: Action) -> JobEvent | None:
         return JobStarted(now_s, job.id, after, because)
     if not after:
         return JobPreempted(now_s, job.id, before, because)
-    if len(before) != len(after):
+    if size_of(before) != size_of(after):
         return JobResized(now_s, job.id, before, after, because)
     return JobMigrated(now_s, job.id, before, after, because)

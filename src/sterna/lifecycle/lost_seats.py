@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sterna.lifecycle.counters import holding, restart_s
-from sterna.lifecycle.gang_roles import Place, fixed_places
+from sterna.lifecycle.gang_roles import Place, fixed_places, size_of
 from sterna.lifecycle.job_state import JobState
 from sterna.lifecycle.retry import failures_now, loss_pause_s
 from sterna.model.jobs import JobSpec, Worker
@@ -74,6 +74,6 @@ def _pause(state: JobState, now_s: float) -> dict[str, Any]:
     return {"losses": count, "lost_s": now_s, **({"retry_s": now_s + pause_s} if pause_s else {})}
 
 
-def loss_in_words(message: str, *, kept: int, held: int) -> str:
+def loss_in_words(message: str, *, kept: Workers, held: Workers) -> str:
     """For the event that tells of it; `message` is that of the first loss."""
-    return f"{message}; {kept} of {held} places are left"
+    return f"{message}; {size_of(kept)} of {size_of(held)} workers are left"

@@ -21,6 +21,7 @@ SOONER: Mapping[Why, str] = {
     Why.ADMISSION_DENIED: "the quota is raised or used less, the policy changes, or its owner edits the job",
     Why.WHOLE_SIZE: "so much room becomes free at once, its size gets smaller, or the policy is an elastic one",
     Why.RESERVED: "the job that the room is kept for has started",
+    Why.SCALED_BY_OWNER: "its owner raises its largest size again",
     Why.SUSPENDED: "its owner resumes it",
     Why.NODE_LOST: "the node comes back, or room becomes free elsewhere",
     Why.NODE_DRAINED: "the node is uncordoned, or room becomes free elsewhere",

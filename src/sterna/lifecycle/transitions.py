@@ -5,13 +5,16 @@ Each answers what an engine writes down beside what the job holds. Losses are `l
 
 from typing import Any
 
+from sterna.lifecycle.changes import ChangeKind
 from sterna.lifecycle.counters import holding, restart_s, settled
 from sterna.lifecycle.counters import suspended as let_go
-from sterna.lifecycle.job_state import JobState
+from sterna.lifecycle.gang_roles import size_of
+from sterna.lifecycle.job_state import JobState, OpenChange
 from sterna.lifecycle.outcome import Finish, TryAgain
 from sterna.model.jobs import JobSpec, Worker
 from sterna.model.phases import Phase, Trigger, after
 from sterna.model.why import Because
+from sterna.planner.steps import WHY_IT_HAS
 
 Workers = tuple[Worker, ...]
 
@@ -19,12 +22,32 @@ BY_OWNER = "its owner suspended it"
 
 
 def decided(
-    state: JobState, spec: JobSpec, workers: Workers, next_: Workers, because: Because, now_s: float
+    state: JobState,
+    spec: JobSpec,
+    workers: Workers,
+    next_: Workers,
+    because: Because,
+    now_s: float,
+    *,
+    change: OpenChange | None = None,
 ) -> dict[str, Any]:
-    """The core has the job hold `workers` from now on, and `next_` once there is room for it."""
+    """The core has the job hold `workers` from now on, and `next_` once there is room for it.
+
+    `change` is the one that is open so far. Where the job comes back as that change meant it to, the reason is still
+    why it changes: that there is room for it says nothing of that.
+    """
     values = holding(state, spec, workers, now_s, restart_s=restart_s(state.progress), comes_back=bool(next_))
     phase = phase_decided(state.phase, before=state.assigned, now=workers, next_=next_)
+    if change is not None and because.why in WHY_IT_HAS and _comes_back(state, change, workers):
+        return values | {"phase": phase, "reason": change.why, "message": change.message}
     return values | {"phase": phase, "reason": str(because.why), "message": because.sentence}
+
+
+def _comes_back(state: JobState, change: OpenChange, workers: Workers) -> bool:
+    """Did it let go of everything for this change, and is this what the change was to lead to?"""
+    left = state.phase is Phase.RESIZING and not state.assigned
+    decided_so = change.kind in (ChangeKind.RESIZE, ChangeKind.MIGRATION)
+    return left and decided_so and bool(workers) and size_of(workers) == size_of(change.after)
 
 
 def phase_decided(phase: Phase, *, before: Workers, now: Workers, next_: Workers) -> Phase:

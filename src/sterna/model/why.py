@@ -21,6 +21,7 @@ class Why(StrEnum):
     LOWER_QUEUE = "LowerQueue"
     NO_GAIN = "NoGain"
     GAVE_WAY = "GaveWay"
+    SCALED_BY_OWNER = "ScaledByOwner"
     MADE_ROOM = "MadeRoom"
     COMPACTED = "Compacted"
     NO_NODE_FITS = "NoNodeFits"
@@ -66,6 +67,7 @@ _SENTENCES: dict[Why, str] = {
     Why.LOWER_QUEUE: "it has used up its service in the higher queue, and jobs there take all the room",
     Why.NO_GAIN: "more workers would not make it faster",
     Why.GAVE_WAY: "others came or grew, and this is its share of the room now",
+    Why.SCALED_BY_OWNER: "its owner lowered its largest size",
     Why.MADE_ROOM: "it gave up workers so that a job that waited too long can start",
     Why.COMPACTED: "many jobs wait, so jobs in the lower queue are cut to their minimum",
     Why.NO_NODE_FITS: "there is enough in total, but no set of nodes has room for its minimum",

@@ -15,6 +15,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because, Why
 from sterna.planner.pool_choice import Pool, PoolChoice
 from sterna.planner.pools import every_pool, open_to
+from sterna.planner.steps import why_it_shrinks
 
 _OF_NODES = frozenset({Why.NO_ROOM, Why.NO_NODE_FITS})  # reasons that say no more than that there is no room
 
@@ -34,8 +35,9 @@ class Reasons:
         if job.denied:
             return Because(Why.ADMISSION_DENIED, (("answer", job.denied),))
         because = self._decision.because_of(job.id)
-        if job.size or self._decision.layout.workers_of(job.id):
-            return because
+        wanted = self._decision.layout.workers_of(job.id)
+        if job.size or wanted:
+            return why_it_shrinks(job, wanted, because)
         return self._verdict(job) or self._about_room(job, because) or because
 
     def _verdict(self, job: Job) -> Because | None:

@@ -12,8 +12,9 @@ from sterna.model.plan import Grow, Shrink, Step
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import Target
 from sterna.model.why import Because, Why
+from sterna.placement.shrinking import is_elastic
 
-_WHY_IT_HAS = frozenset({Why.NEXT_IN_ORDER, Why.SPARE_ROOM, Why.BEST_GAIN, Why.KEPT})  # and not why it has less
+WHY_IT_HAS = frozenset({Why.NEXT_IN_ORDER, Why.SPARE_ROOM, Why.BEST_GAIN, Why.KEPT})  # and not why it has less
 
 
 class Changes(NamedTuple):
@@ -33,14 +34,27 @@ def changes(view: Snapshot, target: Target, layout: Layout) -> Changes:
         if wanted == held:
             continue  # nothing to do
         because = layout.becauses.get(job_id) or target.because_of(job_id)
-        if wanted and len(wanted) < len(held) and because.why in _WHY_IT_HAS:
-            because = Because(Why.GAVE_WAY, (("workers_before", len(held)), ("workers_now", len(wanted))))
+        because = why_it_shrinks(job, wanted, because)
         kept = survivors(job, wanted)
         if kept != held:
             shrinks.append(Shrink(job_id, kept, because))
         if kept != wanted:
             grows.append(Grow(job_id, wanted, because))
     return Changes(shrinks, grows)
+
+
+def why_it_shrinks(job: Job, wanted: tuple[Worker, ...], because: Because) -> Because:
+    """Of a job that is to hold `wanted`: what made it fewer workers, where `because` only says why it has some.
+
+    A size above its largest is never given, so a job has one only if its owner lowered that since.
+    """
+    size = sum(map(is_elastic, wanted))
+    if not 0 < size < job.size or because.why not in (*WHY_IT_HAS, Why.REPACKED):
+        return because
+    numbers = (("workers_before", job.size), ("workers_now", size))
+    if job.size > size == job.spec.size_largest:
+        return Because(Why.SCALED_BY_OWNER, numbers)
+    return because if because.why is Why.REPACKED else Because(Why.GAVE_WAY, numbers)
 
 
 def survivors(job: Job, wanted: tuple[Worker, ...]) -> tuple[Worker, ...]:

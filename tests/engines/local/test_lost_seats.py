@@ -11,6 +11,7 @@ from sterna.engines.local.store.job_book import Book, LocalJob, LocalProcess
 from sterna.engines.local.store.rows import JobRow
 from sterna.engines.local.world.job_value import spec_of
 from sterna.lifecycle.changes import ChangeKind
+from sterna.lifecycle.gang_roles import size_of
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.phases import Phase
@@ -81,7 +82,7 @@ def test_r5_what_a_job_keeps_when_a_node_is_lost(book, of, held, left):
     (told,) = book.unwritten_events(row.id, after=0)
     assert (told.reason, told.message) == (
         "WorkersLost",
-        f"node n2 is lost; {len(left)} of {len(held)} places are left",
+        f"node n2 is lost; {size_of(left)} of {size_of(held)} workers are left",
     )
 
 

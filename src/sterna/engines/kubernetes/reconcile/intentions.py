@@ -113,7 +113,8 @@ def _holding(
     standing, (workload, spec) = view.standing, _read(view)
     before = standing.assigned
     anew = not before or _loses_carrier(workload, before, workers)
-    values = transitions.decided(standing, spec, workers, next_, because, now_s)
+    values = transitions.decided(standing, spec, workers, next_, because, now_s, change=standing.change)
+    numbers = tuple(because.numbers) if values["reason"] == str(because.why) else standing.numbers
     standing = changes.opened(
         standing,
         before=before,
@@ -128,7 +129,7 @@ def _holding(
     return replace(
         standing,
         **values,
-        numbers=tuple(because.numbers),
+        numbers=numbers,
         seats=seats_for(standing, workers, uid=view.uid, now_s=now_s),
     )
 

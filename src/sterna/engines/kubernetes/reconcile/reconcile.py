@@ -159,7 +159,7 @@ class _Turn:
         before = self.standing
         self.standing = seats_left(self.look, self.now_s)
         if self.standing is not before:
-            message = loss_in_words(self.standing.message, kept=len(self.standing.seats), held=len(before.seats))
+            message = loss_in_words(self.standing.message, kept=self.standing.assigned, held=before.assigned)
             self.events.append(JobEvent(Reason.WORKERS_LOST, message, warning=True))
             self.happenings.append(Happening.WORKERS_GONE)
 

@@ -9,6 +9,7 @@ from sterna.engines.local.store.job_book import Book
 from sterna.journal.decision_journal import MOVES, DecisionJournal
 from sterna.journal.facts import events_of
 from sterna.journal.journal import Journal, NoJournal, Record
+from sterna.lifecycle.gang_roles import size_of
 from sterna.model.events import Event, JobEvent, JobMigrated, JobPreempted, JobResized, JobStarted, JobWaits
 from sterna.model.jobs import Worker
 from sterna.model.plan import Decision, Outcome
@@ -91,4 +92,5 @@ class CycleEvents:
 
 def _places(workers: tuple[Worker, ...]) -> str:
     nodes = ", ".join(sorted({worker.node for worker in workers}))
-    return f"{len(workers)} worker{'s' if len(workers) != 1 else ''} on {nodes}"
+    size = size_of(workers)
+    return f"{size} worker{'s' if size != 1 else ''} on {nodes}"

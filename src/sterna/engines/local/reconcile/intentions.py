@@ -24,8 +24,9 @@ def hold(
 ) -> None:
     """From now on the job is to hold `workers`, and `next_` once there is room for it."""
     row = job.row
+    open_change = book.changes.get(row.change) if row.change is not None else None
     changes.begin(book, job, before=row.assigned, to=next_, because=because, warm=warm, by=by)
-    values = decided(row, job.spec, workers, next_, because, book.timeline.now())
+    values = decided(row, job.spec, workers, next_, because, book.timeline.now(), change=open_change)
     book.set_job(job, **values, assigned=workers, warm=warm)
 
 

@@ -48,5 +48,5 @@ def _lose(book: Book, job: LocalJob, losses: list[Loss]) -> None:
         changes.begin_restart(book, job, why=first.reason, message=first.message)
     values = after_loss(job.row, spec, kept, losses, book.timeline.now())
     book.set_job(job, **values, assigned=kept, warm=row.warm and bool(kept))
-    message = loss_in_words(first.message, kept=len(kept), held=len(row.assigned))
+    message = loss_in_words(first.message, kept=kept, held=row.assigned)
     book.event("WorkersLost", message, job=row.id, warning=True)
