@@ -27,8 +27,8 @@ from tests.deploy.rendering import MANIFEST, NAMESPACE, ROOT, Body, objects, of_
 # By group and resource: all that any choice of values may grant to the operator.
 ALLOWED = {
     "nodes": "list watch",
-    "pods": "get list watch create delete",
-    "services": "get list watch create delete",
+    "pods": "get list watch create delete patch",
+    "services": "get list watch create delete patch",
     "configmaps": "get list watch create update patch",
     "events": "get create patch",
     "coordination.k8s.io/leases": "get create patch",
@@ -48,7 +48,6 @@ ALLOWED = {
     "sterna.dev/elasticjobs/finalizers": "update",
 }
 BINDING = {"pods/binding": "create"}
-NUDGE = {"pods": "patch"}
 MONITOR = {"sterna.dev/migrations": "create delete", "authentication.k8s.io/tokenreviews": "create"}
 KUBESHARE = {"kubeshare.nthu/sharepods": "get list watch patch"}
 OWN = {"configmaps", "events", "leases"}  # in its own namespace, where it looks after other ones
@@ -74,7 +73,7 @@ MPI = {right for right in rights(ALLOWED) if right.resource == "mpijobs"} | {Rig
         pytest.param({}, rights(ALLOWED), id="by default"),
         pytest.param({"binding": "none"}, rights(ALLOWED), id="the cluster's own scheduler binds"),
         pytest.param({"binding": "binding"}, rights(ALLOWED, BINDING), id="binding needs one right more"),
-        pytest.param({"nudge": True}, rights(ALLOWED, NUDGE), id="so does nudging"),
+        pytest.param({"nudge": True}, rights(ALLOWED), id="nudging needs none"),
         pytest.param({"kubeshare": True}, rights(ALLOWED, KUBESHARE), id="SharePods are seen where that is asked for"),
         pytest.param({"monitor.enabled": True}, rights(ALLOWED, MONITOR), id="whoever has a door takes requests there"),
         pytest.param({"mpiJobs": False}, rights(ALLOWED) - MPI, id="without MPIJobs no config maps but its own"),
@@ -178,7 +177,7 @@ def test_s4_every_rule_says_why():
 
 
 def test_a_reason_for_an_unused_right_is_about_a_right_that_is_granted():
-    assert REASONED.keys() <= rights(ALLOWED, BINDING, NUDGE, KUBESHARE, MONITOR)
+    assert REASONED.keys() <= rights(ALLOWED, BINDING, KUBESHARE, MONITOR)
 
 
 def test_the_table_in_the_documentation_is_the_charts():

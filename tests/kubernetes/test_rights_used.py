@@ -72,6 +72,9 @@ def test_s4_no_right_is_granted_that_is_never_used(lab: Lab, tmp_path: Path):
     lab.api.delete(f"/api/v1/namespaces/{lab.namespace}/pods/{first['name']}", {"gracePeriodSeconds": 0})
     lab.until(lambda: lab.pods("five")[-1]["metadata"]["uid"] != first["uid"], "it is made anew, which is told again")
     lab.until_pods("five", "five-ps-0", "five-worker-0", "five-worker-1")
+    service = f"/api/v1/namespaces/{lab.namespace}/services/five-ps-0"
+    lab.api.patch(service, {"metadata": {"ownerReferences": None}})
+    lab.until(lambda: lab.api.get(service)["metadata"].get("ownerReferences"), "it has its owner again")
     move = {"apiVersion": "sterna.dev/v1alpha1", "kind": "Migration", "metadata": {"name": "away"}}
     lab.submit(yaml.safe_dump({**move, "spec": {"job": "no-such-job"}}))
     lab.until(lambda: lab.job("Migration", "away").get("status", {}).get("phase") == "Refused", "it is refused")

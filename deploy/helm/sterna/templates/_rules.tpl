@@ -73,12 +73,10 @@ from them.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
-{{- if .Values.nudge }}
-# an annotation on a launcher, so that its kubelet refreshes the host list at once (nudge)
+# give a worker or its service the owner reference back that was removed; with nudge, annotate a launcher so that its kubelet looks at once
 - apiGroups: [""]
-  resources: [pods]
+  resources: [pods, services]
   verbs: [patch]
-{{- end }}
 {{- if eq .Values.binding "binding" }}
 # put a pod on the node it was placed on (binding: binding)
 - apiGroups: [""]

@@ -158,6 +158,15 @@ class OperatorOptions:
     lease_retry: Annotated[
         float, typer.Option("--lease-retry", metavar="TIME", parser=seconds, help="How often a standby asks for it.")
     ] = 2.0
+    look_again: Annotated[
+        float,
+        typer.Option(
+            "--look-again",
+            metavar="TIME",
+            parser=seconds,
+            help="How often every job is looked at although nothing happened to it, give or take a fifth.",
+        ),
+    ] = 600.0
     in_flight: Annotated[
         int, typer.Option("--in-flight", min=1, help="Requests to the API server at the same time.")
     ] = 32
@@ -262,6 +271,7 @@ def operator(run: OperatorOptions) -> None:
             renew_s=run.lease_renew,
             retry_s=run.lease_retry,
             cluster_domain=os.environ.get("CUSTOM_CLUSTER_DOMAIN", ""),
+            look_again_s=run.look_again,
             in_flight=run.in_flight,
             health_host=run.health_host,
             health_port=run.health_port,

@@ -200,8 +200,12 @@ class JobObject(UnreadObject, frozen=True):
     kind: str = ""
 
 
+class ServiceSpec(Shape, frozen=True):
+    selector: dict[str, str] | None = None
+
+
 class ServiceObject(KubeObject, frozen=True):
-    pass
+    spec: ServiceSpec = ServiceSpec()
 
 
 class ConfigMapObject(KubeObject, frozen=True):

@@ -59,6 +59,7 @@ class Urgency(IntEnum):
 class PatchType(StrEnum):
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"  # lists are merged by key; for the server's own kinds only
 
 
 class Gone(StaleView):

@@ -40,11 +40,15 @@ def config_body(view: JobView, workload: Workload, data: dict[str, str]) -> Body
         "metadata": {
             "name": config_name(workload),
             "namespace": view.namespace,
-            "labels": {"app": workload.name, "app.kubernetes.io/managed-by": "sterna"},  # by which ours are watched
+            "labels": config_labels(workload),
             "ownerReferences": [owner_reference(view)],
         },
         "data": data,
     }
+
+
+def config_labels(workload: Workload) -> dict[str, str]:
+    return {"app": workload.name, "app.kubernetes.io/managed-by": "sterna"}  # by which ours are watched
 
 
 def config_volume(workload: Workload) -> Body:

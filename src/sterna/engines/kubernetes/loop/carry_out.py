@@ -19,6 +19,7 @@ from sterna.engines.kubernetes.apiserver.port import (
     AlreadyExists,
     Api,
     Missing,
+    PatchType,
     Refused,
     Resource,
     T,
@@ -30,6 +31,8 @@ from sterna.engines.kubernetes.cache.object_store import Store
 from sterna.engines.kubernetes.loop.effect_events import Tried, events_of_effects
 from sterna.engines.kubernetes.reconcile.effects import (
     CREATIONS,
+    AdoptPod,
+    AdoptService,
     BindPod,
     CreatePod,
     CreateService,
@@ -99,6 +102,10 @@ class Hands:
                 return await self._create(job, SERVICES, self._cache.services, ServiceObject, name, body)
             case DeletePod():
                 return await self._delete_pod(job, effect)
+            case AdoptPod():
+                return await self._adopt(job, PODS, self._cache.pods, Pod, effect)
+            case AdoptService():
+                return await self._adopt(job, SERVICES, self._cache.services, ServiceObject, effect)
             case DeleteService(name, uid):
                 return await self._delete(job, SERVICES, self._cache.services, name, uid)
             case WriteConfigMap():
@@ -128,6 +135,23 @@ class Hands:
                 raise Conflict(f"{resource.kind} {namespace}/{name} is there and is not of this job") from None
             store.put(found)
             return False
+
+    async def _adopt(
+        self, job: KnownJob, resource: Resource, store: Store[T], shape: type[T], effect: AdoptPod | AdoptService
+    ) -> bool:
+        """Beside owners that it has; as it was seen, or not at all."""
+        meta = {"uid": effect.uid, "resourceVersion": effect.version, "ownerReferences": [effect.owner]}
+        store.put(
+            await self._api.patch(
+                resource,
+                effect.name,
+                {"metadata": meta},
+                namespace=job.object.metadata.namespace,
+                type=PatchType.STRATEGIC,
+                shape=shape,
+            )
+        )
+        return True
 
     async def _delete_pod(self, job: KnownJob, effect: DeletePod) -> bool:
         """Sent once, and again only with a shorter grace period: the watch tells when the pod is gone."""

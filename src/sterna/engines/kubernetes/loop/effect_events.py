@@ -7,7 +7,15 @@ would use up what may be told of it.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sterna.engines.kubernetes.reconcile.effects import CreatePod, CreateService, DeletePod, DeleteService, Effect
+from sterna.engines.kubernetes.reconcile.effects import (
+    AdoptPod,
+    AdoptService,
+    CreatePod,
+    CreateService,
+    DeletePod,
+    DeleteService,
+    Effect,
+)
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, names_in_words
 from sterna.model.errors import SternaError
 
@@ -28,9 +36,12 @@ class _Words(NamedTuple):
     failed: Reason
 
 
+_ADOPTED = "Put back the owner reference, which was removed, of"
 _TOLD = (
     _Words(CreatePod, "Created", "pod", Reason.POD_CREATED, Reason.POD_NOT_CREATED),
     _Words(DeletePod, "Deleted", "pod", Reason.POD_DELETED, Reason.POD_NOT_DELETED),
+    _Words(AdoptPod, _ADOPTED, "pod", Reason.POD_ADOPTED, Reason.POD_NOT_ADOPTED),
+    _Words(AdoptService, _ADOPTED, "service", Reason.SERVICE_ADOPTED, Reason.SERVICE_NOT_ADOPTED),
     _Words(CreateService, "Created", "service", Reason.SERVICE_CREATED, Reason.SERVICE_NOT_CREATED),
     _Words(DeleteService, "Deleted", "service", Reason.SERVICE_DELETED, Reason.SERVICE_NOT_DELETED),
 )

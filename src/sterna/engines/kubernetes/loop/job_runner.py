@@ -25,6 +25,7 @@ from sterna.engines.kubernetes.apiserver.port import (
 )
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.loop.carry_out import Hands
+from sterna.engines.kubernetes.loop.slow_pass import SlowPass
 from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
@@ -79,6 +80,7 @@ class Carrier:
         self._carried: set[str] = set()
         self._turns: dict[str, _Turn] = {}  # by uid: of jobs that a task works on or waits for
         self._timers: dict[str, float] = {}
+        self._slow_pass = SlowPass(config.look_again_s)
         self._backoffs: dict[str, Backoff] = {}
         self._undone: set[str] = set()  # whose latest look did not come to its end, and is tried again
         self._hindrances: dict[str, Hindrance] = {}  # by uid: what was refused, and when it is tried again
@@ -146,6 +148,7 @@ class Carrier:
             admission_patience_s=config.admission_patience_s,
         )
         self._timers.clear()
+        self._slow_pass.begin()
         self._backoffs.clear()
         self._undone.clear()
         self._hindrances.clear()
@@ -160,13 +163,15 @@ class Carrier:
                 self._work.clear()
                 if self._can_send():
                     continue
-                next_s = min(self._timers.values(), default=math.inf) - self._timeline.now()
-                await wait_for(self._work, next_s)
+                next_s = min(self._slow_pass.next_s, min(self._timers.values(), default=math.inf))
+                await wait_for(self._work, next_s - self._timeline.now())
 
     def _send(self, group: asyncio.TaskGroup) -> None:
         now_s = self._timeline.now()
         for uid in [uid for uid, moment in self._timers.items() if moment <= now_s]:
             del self._timers[uid]
+            self._dirty[uid] = None
+        for uid in self._slow_pass.due(now_s, self._world.jobs.by_uid):
             self._dirty[uid] = None
         for uid in list(self._dirty):
             if len(self._carried) >= self._config.in_flight:
@@ -179,6 +184,7 @@ class Carrier:
                 self._forget(uid)
             else:
                 self._carried.add(uid)
+                self._slow_pass.add(uid, now_s)
                 group.create_task(self._carry(job))
 
     def _can_send(self) -> bool:

@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from sterna.journal.decision_journal import BYTES_MAX, FILES_MAX
-from sterna.lifecycle.node_trust import LOST_AFTER_S
 from sterna.lifecycle.admission_denials import PATIENCE_S
+from sterna.lifecycle.node_trust import LOST_AFTER_S
 from sterna.model.errors import InvalidRequest
 
 NAMESPACE = "sterna-system"
@@ -63,6 +63,7 @@ class OperatorConfig:
     retry_s: float = 2.0  # how often a standby asks for the Lease, and how soon trouble is tried again
     retry_max_s: float = 15.0  # a recovered API server is not kept waiting for longer
     admission_patience_s: float = PATIENCE_S  # how long refused pods are tried before their job gives its seats back
+    look_again_s: float = 600.0  # every job is looked at this often, give or take a fifth, although nothing happened
     cluster_domain: str = ""  # appended to the names of services. Empty: the shortest name that resolves
     node_lost_after_s: float = LOST_AFTER_S  # a node that is not ready for so long is lost, with all that is there
     in_flight: int = 32  # jobs carried on at the same time
@@ -88,7 +89,8 @@ class OperatorConfig:
         _require(self.identity.strip(), "identity", self.identity, "a name that no other replica has")
         domain = self.cluster_domain
         _require(not domain or _DOMAIN.fullmatch(domain), "cluster domain", domain, "a domain such as cluster.local")
-        for what, seconds in (("lease", self.lease_s), ("renew", self.renew_s), ("retry", self.retry_s)):
+        periods = {"lease": self.lease_s, "renew": self.renew_s, "retry": self.retry_s, "look again": self.look_again_s}
+        for what, seconds in periods.items():
             _require(0 < seconds < math.inf, what, seconds, "seconds, more than 0")
         patience_s = self.admission_patience_s
         _require(0 <= patience_s < math.inf, "admission patience", patience_s, "seconds, 0 or more")

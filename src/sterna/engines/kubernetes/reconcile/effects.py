@@ -45,6 +45,24 @@ class NudgePod(NamedTuple):
     annotations: dict[str, str]
 
 
+class AdoptPod(NamedTuple):
+    """Its owner reference was removed. `version` is the one it was seen without it in."""
+
+    name: str
+    uid: str
+    version: str
+    owner: Body
+
+
+class AdoptService(NamedTuple):
+    """The same."""
+
+    name: str
+    uid: str
+    version: str
+    owner: Body
+
+
 class BindPod(NamedTuple):
     name: str
     uid: str
@@ -59,4 +77,15 @@ class DeleteJob(NamedTuple):
 
 
 CREATIONS = (CreatePod, CreateService, WriteConfigMap)  # what admission has a say about
-Effect = CreatePod | DeletePod | CreateService | DeleteService | WriteConfigMap | NudgePod | BindPod | DeleteJob
+Effect = (
+    CreatePod
+    | DeletePod
+    | AdoptPod
+    | CreateService
+    | DeleteService
+    | AdoptService
+    | WriteConfigMap
+    | NudgePod
+    | BindPod
+    | DeleteJob
+)

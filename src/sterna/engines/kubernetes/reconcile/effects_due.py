@@ -18,10 +18,12 @@ from sterna.engines.kubernetes.bodies.mpi_hosts import (
     has_config,
 )
 from sterna.engines.kubernetes.bodies.pod_body import members_of, pod_body
-from sterna.engines.kubernetes.bodies.service_body import service_body
+from sterna.engines.kubernetes.bodies.service_body import owner_reference, service_body
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.reconcile.effects import (
     CREATIONS,
+    AdoptPod,
+    AdoptService,
     BindPod,
     CreatePod,
     CreateService,
@@ -50,6 +52,7 @@ def effects_due(look: Look, now_s: float, options: Options) -> tuple[Effect, ...
         *_host_list(look, hosts, options),
         *_bindings(look, options),
         *_arrivals(look, now_s, options, hosts),
+        *_adoptions(look),
     )
     hindrance = look.view.hindrance
     if hindrance is None or now_s >= hindrance.again_s:
@@ -136,7 +139,8 @@ def _host_list(look: Look, hosts: dict[str, str], options: Options) -> Iterator[
     view, workload = look.view, look.workload
     if not has_config(workload) or not (look.seats or view.config_map is not None):
         return
-    if view.config_map is None or (view.config_map.data or {}) != hosts:
+    written = view.config_map
+    if written is None or (written.data or {}) != hosts or written.metadata.uid in view.unowned:
         body = config_body(view, workload, hosts)
         yield WriteConfigMap(config_name(workload), body, view.config_map is not None)
     digest = digest_of(hosts)
@@ -144,6 +148,17 @@ def _host_list(look: Look, hosts: dict[str, str], options: Options) -> Iterator[
         stale = seen.pod.metadata.annotation(NUDGE) != digest
         if options.nudge and place[0] is Role.LAUNCHER and stale and not seen.over and not seen.terminating:
             yield NudgePod(seen.name, seen.uid, {NUDGE: digest})
+
+
+def _adoptions(look: Look) -> Iterator[Effect]:
+    """What is ours and does not say so any more says it again: else it would outlive its job."""
+    view, owner = look.view, owner_reference(look.view)
+    for pod in view.pods:
+        if (meta := pod.metadata).uid in view.unowned and not pod.terminating:
+            yield AdoptPod(meta.name, meta.uid, meta.resource_version, owner)
+    for service in view.services:
+        if (meta := service.metadata).uid in view.unowned and not service.terminating:
+            yield AdoptService(meta.name, meta.uid, meta.resource_version, owner)
 
 
 def _bindings(look: Look, options: Options) -> Iterator[Effect]:

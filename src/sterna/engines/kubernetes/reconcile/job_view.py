@@ -74,10 +74,11 @@ class JobView:
     main_container: str = ""  # whose end decides (MPIJob's mainContainer). Empty: the kind's usual one
     status: JobStatus = JobStatus()
     standing: Standing = Standing()  # what is intended: `status.recorded`, or what an intention has just made of it
-    pods: tuple[Pod, ...] = ()  # those that the job owns
+    pods: tuple[Pod, ...] = ()  # those that the job owns, and those of `unowned`
     vanished: tuple[Pod, ...] = ()  # gone since the last look, as they were last seen: their last messages count
-    services: tuple[ServiceObject, ...] = ()  # those that the job owns
-    config_map: ConfigMapObject | None = None  # {name}-config, if the job owns it
+    services: tuple[ServiceObject, ...] = ()  # the same
+    config_map: ConfigMapObject | None = None  # {name}-config, the same
+    unowned: frozenset[str] = frozenset()  # uids of what is surely the job's and has lost its owner reference
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)  # of the whole cluster
     hindrance: Hindrance | None = None  # None: nothing was refused
     told: Collection[int] = ()  # numbers of its announcements that are known to be recorded

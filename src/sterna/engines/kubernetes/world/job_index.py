@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from sterna.engines.contracts.naming import JOB_LABELS
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, JobObject, Pod, ServiceObject
 from sterna.engines.kubernetes.apiserver.ownership import CONFIG_LABELS, JobKey, job_key_of
 from sterna.engines.kubernetes.apiserver.port import Resource
@@ -19,6 +20,13 @@ from sterna.engines.kubernetes.bodies.pod_templates import Templates
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.reconcile.job_view import JobStatus, JobView, NodeFacts
 from sterna.engines.kubernetes.status.status_reading import status_read
+from sterna.engines.kubernetes.world.removed_owners import (
+    is_config_left,
+    is_controlled,
+    is_pod_left,
+    pods_left,
+    services_left,
+)
 from sterna.engines.pacing import Happening
 from sterna.model.errors import SternaError
 from sterna.model.ids import JobId
@@ -101,18 +109,32 @@ class KnownJobs:
         """All kinds' jobs of this name, the oldest first."""
         return self._named.get(job_id, [])
 
-    def owner_of(self, found: Pod | ServiceObject) -> KnownJob | None:
-        """The job that it belongs to. None: none that is here."""
-        return self._of_key(job_key_of(found.metadata))
+    def owner_of(self, found: Pod) -> KnownJob | None:
+        """The job that it belongs to, although its owner reference may have been removed. None: none that is here."""
+        key = job_key_of(found.metadata)
+        return self._of_key(key) if key is not None else self._seated(found)
+
+    def left_pods(self, job: KnownJob) -> list[Pod]:
+        """Those that are surely this job's and whose owner reference was removed."""
+        self._read(job)
+        if job.workload is None or self._rival(job) is not None:
+            return []
+        return [*pods_left(self._cache.pods, job.workload, status_of(job.object).recorded)]
 
     def view(self, job: KnownJob) -> JobView:
         """Everything that is known of it now."""
         self._read(job)
         found, meta, uid = job.object, job.object.metadata, job.uid
-        pods = tuple(sorted(self._cache.pods.by("job", job.key), key=lambda pod: pod.metadata.name))
-        services = tuple(sorted(self._cache.services.by("job", job.key), key=lambda service: service.metadata.name))
-        config_map = self._cache.config_maps.get(f"{meta.name}-config", meta.namespace)
         rival, status = self._rival(job), status_of(found)
+        pods, services = [*self._cache.pods.by("job", job.key)], [*self._cache.services.by("job", job.key)]
+        config_map = self._config_map(job)
+        unowned = frozenset[str]()
+        if job.workload is not None and rival is None:
+            left = self.left_pods(job)
+            left_services = [*services_left(self._cache.services, job.workload, status.recorded)]
+            configs = [config_map] if config_map is not None and _config_key(config_map) != job.key else []
+            pods, services = pods + left, services + left_services
+            unowned = frozenset(each.metadata.uid for each in (*left, *left_services, *configs))
         return JobView(
             api_version=job.resource.api_version,
             kind=job.resource.kind,
@@ -130,10 +152,11 @@ class KnownJobs:
             main_container=job.main_container,
             status=status,
             standing=status.recorded,
-            pods=pods,
+            pods=tuple(sorted(pods, key=lambda pod: pod.metadata.name)),
             vanished=tuple(job.vanished.values()),
-            services=services,
-            config_map=config_map if config_map is not None and _config_key(config_map) == job.key else None,
+            services=tuple(sorted(services, key=lambda service: service.metadata.name)),
+            config_map=config_map,
+            unowned=unowned,
             nodes=self._nodes,
         )
 
@@ -141,6 +164,12 @@ class KnownJobs:
         """What these said last is written down."""
         for pod in pods:
             job.vanished.pop(pod.metadata.uid, None)
+
+    def _config_map(self, job: KnownJob) -> ConfigMapObject | None:
+        found = self._cache.config_maps.get(f"{job.object.metadata.name}-config", job.object.metadata.namespace)
+        if found is None or _config_key(found) == job.key:
+            return found
+        return found if job.workload is not None and is_config_left(found, job.workload) else None
 
     def _rival(self, job: KnownJob) -> KnownJob | None:
         """An older job of another kind that has this name and lives: pods of the two would be called alike."""
@@ -226,11 +255,26 @@ class KnownJobs:
     def _part_changed(
         self, before: ServiceObject | ConfigMapObject | None, after: ServiceObject | ConfigMapObject | None
     ) -> None:
-        part = after or before
-        assert part is not None
-        key = _config_key(part) if isinstance(part, ConfigMapObject) else job_key_of(part.metadata)
-        if (job := self._of_key(key)) is not None:
-            self.on_change(job.uid)
+        """Of the job that it was of as well: one whose owner reference was removed belongs to no job any more."""
+        keys = [_part_key(part) for part in (before, after) if part is not None]
+        for key in dict.fromkeys(keys):
+            if (job := self._of_key(key)) is not None:
+                self.on_change(job.uid)
+
+    def _seated(self, pod: Pod) -> KnownJob | None:
+        """The job in whose seat it is, by its labels and its node, where it names no owner."""
+        meta = pod.metadata
+        if is_controlled(meta):
+            return None
+        names = dict.fromkeys(name for key in JOB_LABELS if (name := meta.label(key)) is not None)
+        jobs = [job for name in names for job in self.named(JobId(f"{meta.namespace}/{name}"))]
+        return next((job for job in jobs if self._is_left(job, pod)), None)
+
+    def _is_left(self, job: KnownJob, pod: Pod) -> bool:
+        self._read(job)
+        if job.workload is None or self._rival(job) is not None:
+            return False
+        return is_pod_left(pod, job.workload, status_of(job.object).recorded)
 
     def _of_key(self, key: JobKey | None) -> KnownJob | None:
         job = None if key is None else self.by_uid.get(key.uid)
@@ -257,6 +301,10 @@ class KnownJobs:
         except Exception:  # the boundary of one object: the others must go on
             log.exception("a job could not be read", extra={"job": job.id})
             job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until it can be read
+
+
+def _part_key(part: ServiceObject | ConfigMapObject) -> JobKey | None:
+    return _config_key(part) if isinstance(part, ConfigMapObject) else job_key_of(part.metadata)
 
 
 def _config_key(found: ConfigMapObject) -> JobKey | None:

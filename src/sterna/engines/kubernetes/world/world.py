@@ -165,11 +165,15 @@ class World:
     def _recount(self, uid: str, job_id: JobId) -> None:
         """Whether its pods are guests may have changed."""
         namespace, _, name = job_id.partition("/")
-        self.roster.recount(self._cache.pods.by("job", JobKey(namespace, name, uid)))
+        job = self.jobs.by_uid.get(uid)
+        left = [] if job is None else self.jobs.left_pods(job)
+        self.roster.recount([*self._cache.pods.by("job", JobKey(namespace, name, uid)), *left])
 
     def _is_counted(self, pod: Pod) -> bool:
         """Does the snapshot show it as part of its job, so that it is no guest?"""
         key = job_key_of(pod.metadata)
+        if key is None and (job := self.jobs.owner_of(pod)) is not None:
+            key = job.key
         return key is not None and self._counted.get(key.uid) == f"{key.namespace}/{key.name}"
 
     def _job_changed(self, uid: str) -> None:
