@@ -27,6 +27,10 @@ POD = "spec.pytorchReplicaSpecs.Worker.template.spec"
 CONTAINER = f"{POD}.containers[0]"
 
 
+def asks(cpu: str, **more: str) -> Manifest:
+    return {"name": "first", "image": "i", "resources": {"requests": {"cpu": cpu}}, **more}
+
+
 def program(**container: Any) -> Program:
     return workload(with_container(**container)).template(Role.WORKER).program
 
@@ -115,6 +119,34 @@ def test_amounts_of_all_containers_are_counted_and_the_main_ones_limit_is_enforc
     containers.insert(0, {"name": "proxy", "image": "p", "resources": {"limits": {"cpu": "100m", "memory": "1Mi"}}})
     worker = workload(job).template(Role.WORKER)
     assert (worker.request, worker.limit) == (Resources(1100, 1 << 20), Resources(1000, 0))
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu_milli"),
+    [
+        pytest.param({"initContainers": [asks("3")]}, 3000, id="an init container that asks for more"),
+        pytest.param({"initContainers": [asks("500m", restartPolicy="Always")]}, 1500, id="a sidecar"),
+        pytest.param({"resources": {"requests": {"cpu": "4"}}}, 4000, id="the pod as a whole"),
+        pytest.param({"resources": {"limits": {"cpu": "4"}}}, 1000, id="a limit of the whole beside a container's own"),
+        pytest.param({"overhead": {"cpu": "250m"}}, 1250, id="overhead of the runtime class"),
+    ],
+)
+def test_what_else_a_pod_asks_for_is_counted(spec: Manifest, cpu_milli: int):
+    job = with_container(resources={"requests": {"cpu": "1"}})
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"].update(spec)
+    assert workload(job).template(Role.WORKER).request == Resources(cpu_milli)
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        pytest.param({"initContainers": [asks("1e12")]}, ".initContainers[0].resources.requests.cpu", id="at first"),
+        pytest.param({"resources": {"limits": {"memory": "1e25"}}}, ".resources.limits.memory", id="as a whole"),
+        pytest.param({"overhead": {"cpu": "1e12"}}, ".overhead.cpu", id="on top"),
+    ],
+)
+def test_amounts_that_no_machine_has_are_told_by_where_they_stand(spec: Manifest, where: str):
+    assert list(problems(with_pod(**spec))) == [f"{POD}{where}"]
 
 
 def test_the_roles_restart_policy_goes_over_the_pods():

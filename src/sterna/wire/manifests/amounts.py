@@ -1,10 +1,12 @@
-"""What one replica takes, all its containers together, and what the one that trains may not exceed.
+"""What one replica takes, all parts of its pod together, and what the container that trains may not exceed.
 
-A container without a request takes its limit, as in a cluster. `nvidia.com/gpu` may be a fraction of one card, and so
-may KubeShare's annotations.
+Counted as a cluster counts pods (`model/pod_requests.py`); a container without a request takes its limit. What the
+admission of a cluster adds is not known here: the operator asks for it. `nvidia.com/gpu` may be a fraction of one card,
+and so may KubeShare's annotations.
 """
 
 from sterna.model.errors import InvalidRequest
+from sterna.model.pod_requests import InitContainer, PodLevel, pod_request
 from sterna.model.quantities import AMOUNT_MAX, Quantity, effective_request, exact, gpu_milli, memory_bytes
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
 from sterna.wire.fields import COUNT_MAX
@@ -20,16 +22,25 @@ _MAX = AMOUNT_MAX // COUNT_MAX  # of one replica, so that no sum over a job over
 
 def amounts_of(pod: PodAt, main: int, findings: Findings) -> tuple[Resources, Resources]:
     """The request of one replica, and the limit of its main container."""
-    request = limit = NOTHING
-    for index, container in enumerate(pod.template.spec.containers):
-        path = (*pod.container_path(index), "resources")
+    spec, containers, limit = pod.template.spec, [], NOTHING
+    for index, container in enumerate(spec.containers):
         wanted, most = container.resources.requests, container.resources.limits
-        _check_each(wanted, most, path, findings)
-        try:
-            request = request.plus(effective_request(wanted, most))
-            limit = effective_request({}, most) if index == main else limit
-        except InvalidRequest:
-            continue  # reported by _check_each
+        containers.append(_taken(wanted, most, (*pod.container_path(index), "resources"), findings))
+        limit = effective_request({}, _small(most)) if index == main else limit
+    init_containers = []
+    for index, found in enumerate(spec.init_containers):
+        path = (*pod.path, "initContainers", index, "resources")
+        taken = _taken(found.resources.requests, found.resources.limits, path, findings)
+        init_containers.append(InitContainer(taken, stays=found.restart_policy == "Always"))
+    level = spec.resources
+    _check_each(level.requests, level.limits, (*pod.path, "resources"), findings)
+    _check(spec.overhead, (*pod.path, "overhead"), findings)
+    request = pod_request(
+        containers,
+        init_containers,
+        as_a_whole=PodLevel(_small(level.requests), _small(level.limits)),
+        overhead=effective_request(_small(spec.overhead), {}),
+    )
     if max(request) > _MAX:
         findings.wrong((*pod.path, "containers"), f"{max(request)} of one resource", "less: no machine has as much")
     share = _kubeshare(pod, findings)
@@ -45,18 +56,32 @@ def amounts_of(pod: PodAt, main: int, findings: Findings) -> tuple[Resources, Re
     return request, limit
 
 
+def _taken(requests: dict[str, Quantity], limits: dict[str, Quantity], path: Path, findings: Findings) -> Resources:
+    """What is wrong is reported and counts nothing."""
+    _check_each(requests, limits, path, findings)
+    return effective_request(_small(requests), _small(limits))
+
+
+def _small(amounts: dict[str, Quantity]) -> dict[str, Quantity]:
+    return {name: quantity for name, quantity in amounts.items() if not _too_much(name, quantity)}
+
+
 def _check_each(requests: dict[str, Quantity], limits: dict[str, Quantity], path: Path, findings: Findings) -> None:
-    for key, amounts in (("limits", limits), ("requests", requests)):
-        for name, quantity in amounts.items():
-            if name in RESOURCES and _too_much(name, quantity):
-                findings.wrong((*path, key, name), quantity, "less: no machine has as much")
-            elif findings.for_pods and name in _OWN_WORDS:
-                findings.wrong((*path, key, name), quantity, f"nvidia.com/gpu in a cluster, or a share: {_SHARES}")
-            elif findings.for_pods and name in _CARDS and exact(quantity).denominator > 1:
-                findings.wrong((*path, key, name), quantity, f"whole cards in a cluster; a share is said by {_SHARES}")
+    _check(limits, (*path, "limits"), findings)
+    _check(requests, (*path, "requests"), findings)
     for name, quantity in requests.items():
         if name in limits and exact(quantity) > exact(limits[name]):
             findings.wrong((*path, "requests", name), quantity, f"at most the limit ({limits[name]})")
+
+
+def _check(amounts: dict[str, Quantity], path: Path, findings: Findings) -> None:
+    for name, quantity in amounts.items():
+        if name in RESOURCES and _too_much(name, quantity):
+            findings.wrong((*path, name), quantity, "less: no machine has as much")
+        elif findings.for_pods and name in _OWN_WORDS:
+            findings.wrong((*path, name), quantity, f"nvidia.com/gpu in a cluster, or a share: {_SHARES}")
+        elif findings.for_pods and name in _CARDS and exact(quantity).denominator > 1:
+            findings.wrong((*path, name), quantity, f"whole cards in a cluster; a share is said by {_SHARES}")
 
 
 def _too_much(name: str, quantity: Quantity) -> bool:

@@ -22,6 +22,7 @@ _OTHER_RESOURCES = ("ephemeral-storage", "storage")
 _SECONDS_MAX = 10 * 365 * 24 * 3600
 _MANY = 100  # containers, ports, ...: no real pod has more
 # Of no type, because a pod takes 0.5 as well, which Kubernetes' "int or string" refuses.
+ANYTHING_SCHEMA = {"x-kubernetes-preserve-unknown-fields": True}
 QUANTITY_SCHEMA = {"x-kubernetes-preserve-unknown-fields": True, "minimum": 0, "pattern": QUANTITY_PATTERN}
 
 
@@ -161,6 +162,16 @@ class Container(OpenShape):
     volume_mounts: list[VolumeMount] = Field(default_factory=list)
 
 
+class InitContainer(OpenShape):
+    """What is counted of it; the rest is Kubernetes' own matter."""
+
+    foreign = Container.foreign | words("args command env envFrom image lifecycle ports volumeMounts workingDir")
+
+    name: Text = ""
+    restart_policy: Text = ""  # Always: a sidecar
+    resources: ContainerResources = ContainerResources()
+
+
 class Operator(StrEnum):
     EXISTS = "Exists"
     EQUAL = "Equal"
@@ -210,13 +221,17 @@ class PodSpec(OpenShape):
     foreign = words(
         "activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks "
         "ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname imagePullSecrets os "
-        "overhead preemptionPolicy readinessGates resourceClaims resources runtimeClassName schedulerName "
+        "preemptionPolicy readinessGates resourceClaims runtimeClassName schedulerName "
         "schedulingGates securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace "
         "subdomain topologySpreadConstraints"
     )
 
     containers: list[Container] = Field(default_factory=list, max_length=_MANY)
-    init_containers: list[Any] = Field(default_factory=list)
+    init_containers: list[Annotated[InitContainer, WithJsonSchema(ANYTHING_SCHEMA)]] = Field(
+        default_factory=list, max_length=_MANY
+    )
+    resources: ContainerResources = ContainerResources()  # of the pod as a whole
+    overhead: Amounts = Field(default_factory=dict)
     volumes: list[Any] = Field(default_factory=list)
     termination_grace_period_seconds: Seconds = 30
     restart_policy: Policy | None = None

@@ -14,14 +14,8 @@ from sterna.engines.kubernetes.loop.rules import rules_of
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
 from sterna.engines.kubernetes.world.excluded_namespaces import refusing_excluded
-from sterna.engines.kubernetes.world.node_objects import (
-    UNSCHEDULABLE,
-    guest_of,
-    node_of,
-    request_of_pod,
-    sign_of,
-    takes_room,
-)
+from sterna.engines.kubernetes.world.node_objects import UNSCHEDULABLE, guest_of, node_of, sign_of, takes_room
+from sterna.engines.kubernetes.world.pod_amounts import request_of_pod
 from sterna.lifecycle.node_trust import NodeSign
 from sterna.lifecycle.rule_names import settings_in, settings_text
 from sterna.model.errors import InvalidRequest
@@ -77,6 +71,39 @@ def container(cpu: str = "", *, limit: str = "", restart: str | None = None) -> 
 )
 def test_dragon_3_what_a_pod_takes_is_what_the_cluster_says_it_takes(spec: dict[str, Any], cpu_milli: int):
     assert request_of_pod(pod(**spec)).cpu_milli == cpu_milli
+
+
+def resized(spec: str, has: str, granted: str, *conditions: tuple[str, str]) -> dict[str, Any]:
+    status = {"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": granted}}
+    told = [{"type": type_, "status": "True", "reason": reason} for type_, reason in conditions]
+    return {"spec": {"containers": [container(spec)]}, "status": {"containerStatuses": [status], "conditions": told}}
+
+
+@pytest.mark.parametrize(
+    ("found", "cpu_milli"),
+    [
+        pytest.param(resized("1", "1", "1"), 1000, id="a pod that is not resized"),
+        pytest.param(resized("3", "1", "1", ("PodResizePending", "Deferred")), 3000, id="it asks for more"),
+        pytest.param(resized("1", "3", "3"), 3000, id="it has more than it asks for now"),
+        pytest.param(resized("1", "1", "3"), 3000, id="its node has granted more than it has"),
+        pytest.param(resized("9", "1", "2", ("PodResizePending", "Infeasible")), 2000, id="its node never will"),
+    ],
+)
+def test_a_pod_that_is_resized_takes_the_most_of_what_it_asks_for_and_has(found: dict[str, Any], cpu_milli: int):
+    assert request_of_pod(msgspec.convert(found, Pod)).cpu_milli == cpu_milli
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu_milli"),
+    [
+        pytest.param({}, 4000, id="what it asks for as a whole, whatever its containers do"),
+        pytest.param({"resources": {"requests": {"cpu": "6"}}}, 6000, id="or what it has, while that is more"),
+        pytest.param({"resources": {}, "allocatedResources": {"cpu": "5"}}, 5000, id="or what its node has granted"),
+    ],
+)
+def test_a_pod_that_asks_as_a_whole(status: dict[str, Any], cpu_milli: int):
+    spec = {"containers": [container("1")], "resources": {"requests": {"cpu": "4"}}, "overhead": {}}
+    assert request_of_pod(msgspec.convert({"spec": spec, "status": status}, Pod)).cpu_milli == cpu_milli
 
 
 def test_a_node_is_what_it_offers_and_whom_it_lets_in():

@@ -79,7 +79,8 @@ class PodSpec(Shape, frozen=True):
     node_name: str = ""
     containers: list[Container] = []
     init_containers: list[Container] | None = None
-    overhead: dict[str, str | int | float] | None = None
+    overhead: dict[str, str | int | float] | None = None  # of its runtime class, put there by admission
+    resources: Amounts | None = None  # of the pod as a whole
     termination_grace_period_seconds: int | None = None
     restart_policy: str = ""
 
@@ -114,6 +115,8 @@ class ContainerStatus(Shape, frozen=True):
     restart_count: int = 0
     state: ContainerState | None = None
     last_state: ContainerState | None = None
+    resources: Amounts | None = None  # what it has, while its spec may ask for something else by now
+    allocated_resources: dict[str, str | int | float] | None = None  # what its node has granted
 
 
 class PodCondition(Shape, frozen=True):
@@ -133,6 +136,8 @@ class PodStatus(Shape, frozen=True):
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    resources: Amounts | None = None  # as those of a container, of the pod as a whole
+    allocated_resources: dict[str, str | int | float] | None = None
 
 
 class Pod(KubeObject, frozen=True):

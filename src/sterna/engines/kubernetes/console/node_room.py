@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from sterna.engines.kubernetes.apiserver.objects import NodeObject, OwnerReference, Pod
 from sterna.engines.kubernetes.apiserver.port import NODES, PODS, Api, Missing, Refused
 from sterna.engines.kubernetes.console.finding import JOB_KINDS
-from sterna.engines.kubernetes.world.node_objects import DRAIN, node_of, request_of_pod, takes_room
+from sterna.engines.kubernetes.world.node_objects import DRAIN, node_of, takes_room
+from sterna.engines.kubernetes.world.pod_amounts import request_of_pod
 from sterna.engines.shared_records import node_record
 from sterna.lifecycle.job_record import Record
 from sterna.model.errors import InvalidRequest, NotFound

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from sterna.engines.kubernetes.apiserver.objects import Meta, Pod, PodSpec, PodToleration, Shape, SharePodObject
-from sterna.engines.kubernetes.world.node_objects import request_of_pod
+from sterna.engines.kubernetes.world.pod_amounts import request_of_pod
 from sterna.model.errors import InvalidRequest
 from sterna.model.nodes import Effect, Guest, Node, Toleration
 from sterna.model.quantities import gpu_milli, memory_bytes

@@ -18,6 +18,7 @@ from sterna.engines.kubernetes.apiserver.ownership import job_key_of
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.reconcile.job_view import NodeFacts
 from sterna.engines.kubernetes.world.node_objects import DRAIN, guest_of, node_of, sign_of, takes_room
+from sterna.engines.kubernetes.world.pod_amounts import resize_of
 from sterna.engines.pacing import Happening
 from sterna.lifecycle.node_trust import NodePast, Trust, TrustRules, Verdict, is_flapping, seen, verdict
 from sterna.model.errors import InvalidRequest
@@ -186,7 +187,7 @@ class Roster:
 
 def _weight(pod: Pod) -> tuple[object, ...]:
     """What decides whether, and how much, it counts as a guest."""
-    return (pod.spec, pod.over, job_key_of(pod.metadata))
+    return (pod.spec, pod.over, job_key_of(pod.metadata), resize_of(pod))
 
 
 def _node(found: NodeObject) -> Node:

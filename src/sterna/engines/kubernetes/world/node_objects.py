@@ -1,18 +1,17 @@
 """Nodes and foreign pods of a cluster, as the model's nodes and guests. Pure: one object in, one value out.
 
-What a pod really takes is counted as the cluster's own scheduler counts it: requests, limits where there is none,
-init containers as far as they ask for more, sidecars, overhead.
+What a pod takes is `pod_amounts.py`.
 """
 
 from collections.abc import Iterable
 
-from sterna.engines.kubernetes.apiserver.objects import Amounts, Container, NodeObject, Pod
+from sterna.engines.kubernetes.apiserver.objects import NodeObject, Pod
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.engines.kubernetes.world.pod_amounts import request_of_pod
 from sterna.lifecycle.node_trust import NodeSign
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, cards
 from sterna.model.quantities import effective_request
-from sterna.model.resources import NOTHING, Resources
 
 DRAIN = "sterna.dev/drain"  # annotation: "true" moves work away, through the disruption protocol
 SERVING = "SERVING_POD"  # annotation: "true" is a pod that goes before training
@@ -77,35 +76,9 @@ def guest_of(pod: Pod) -> Guest:
     return Guest(f"{meta.namespace}/{meta.name}", request_of_pod(pod), kind)
 
 
-def request_of_pod(pod: Pod) -> Resources:
-    """In each resource the most that is ever asked for at a time."""
-    running = NOTHING
-    for container in pod.spec.containers:
-        running = running.plus(_request(container))
-    sidecars, most = NOTHING, NOTHING
-    for container in pod.spec.init_containers or ():
-        request = _request(container)
-        if container.restart_policy == "Always":
-            sidecars = sidecars.plus(request)
-            most = _larger(most, sidecars)
-        else:
-            most = _larger(most, sidecars.plus(request))
-    overhead = effective_request(pod.spec.overhead or {}, {})
-    return _larger(most, running.plus(sidecars)).plus(overhead)
-
-
 def takes_room(pod: Pod) -> bool:
     """Is it on a node, and not over? One that is being deleted still is."""
     return bool(pod.spec.node_name) and not pod.over
-
-
-def _request(container: Container) -> Resources:
-    amounts = container.resources or Amounts()
-    return effective_request(amounts.requests or {}, amounts.limits or {}, field=f"container {container.name}")
-
-
-def _larger(left: Resources, right: Resources) -> Resources:
-    return Resources(*map(max, zip(left, right, strict=True)))
 
 
 def _taints(found: NodeObject) -> tuple[Taint, ...]:
