@@ -43,6 +43,11 @@ def of_kind(kind: str, reason: Kinded) -> str:
     return f"{kind}{reason}"
 
 
+def invalid_spec(kind: str) -> str:
+    """`InvalidTFJobSpec`."""
+    return f"Invalid{kind}Spec"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What conditions are told from."""
@@ -59,6 +64,7 @@ class Facts:
     trains: bool  # see `trains` below
     all_ready: bool  # every worker that it should hold is there and ready, or through
     kept_out: Because | None = None  # why workers are not let in without which the others train nothing. None: all are
+    problem: str = ""  # why its spec as it is now is not followed: field, value, what would do. Empty: it is
 
 
 class News(NamedTuple):
@@ -70,7 +76,7 @@ class News(NamedTuple):
 
 def conditions_now(known: Conditions, facts: Facts, now_s: float) -> Conditions:
     """The list after everything that can be said now."""
-    for news in (*_usual(facts, known), *_ours(facts), *_ending(facts)):
+    for news in (*_usual(facts, known), *_ours(facts), *_edit(facts, known), *_ending(facts)):
         known = told(known, news, generation=facts.generation, now_s=now_s)
     return known
 
@@ -138,6 +144,20 @@ def _ours(facts: Facts) -> Iterator[News]:
             yield News(kind, False, "NothingChanges", "")
     lost_it = not held and facts.phase is Phase.WAITING and facts.latest == ChangeKind.PREEMPTION
     yield News(ConditionType.PREEMPTED, lost_it, *(waits if lost_it else ("NotPreempted", "")))
+
+
+def _edit(facts: Facts, known: Conditions) -> Iterator[News]:
+    """There only from the first edit on that is not followed."""
+    if facts.phase in FINISHED:
+        return
+    if facts.problem:
+        yield edit_ignored(facts.kind, facts.problem)
+    elif is_true(known, ConditionType.EDIT_IGNORED):
+        yield News(ConditionType.EDIT_IGNORED, False, "SpecFollowed", "its spec is valid again, and is followed")
+
+
+def edit_ignored(kind: str, problem: str) -> News:
+    return News(ConditionType.EDIT_IGNORED, True, invalid_spec(kind), problem)
 
 
 def _ending(facts: Facts) -> Iterator[News]:

@@ -23,6 +23,7 @@ class ConditionType(StrEnum):
     RESIZING = "Resizing"
     MIGRATING = "Migrating"
     PREEMPTED = "Preempted"  # it had to let go of everything, and waits to go on
+    EDIT_IGNORED = "EditIgnored"  # its spec as it is now is not valid: it goes by the last one that was
     SAVE_FAILING = (
         "SaveFailing"  # its checkpoints, or what is kept about it, cannot be written; told by the local engine
     )

@@ -79,6 +79,7 @@ BY_NAME = {
     "reported": st.none() | REPORTED,
     "growth": st.none() | GROWTHS,
     "metric": st.just("") | NAMES,
+    "kept": st.just("") | TEXTS,
     "judged": st.dictionaries(NAMES, NUMBERS | st.lists(NUMBERS, max_size=3), max_size=3),
     "disruptions": st.lists(st.builds(Disruption, MOMENTS, NAMES, NUMBERS), max_size=3).map(tuple),
     "change": st.none() | CHANGES,

@@ -69,6 +69,7 @@ class JobView:
     deleting: bool = False
     managed_by: str | None = None  # name of another controller: the job is left wholly alone
     workload: Workload | None  # the last reading that made sense. None: there is none
+    kept: str = ""  # ... as it is kept for an operator that knows nothing of it. Empty: it is too large, or none
     problem: str = ""  # why the spec as it is now makes no sense. Empty: it does
     templates: Mapping[Role, Body] = field(default_factory=dict)  # raw pod templates {"metadata":, "spec":}, whole
     main_container: str = ""  # whose end decides (MPIJob's mainContainer). Empty: the kind's usual one

@@ -37,12 +37,18 @@ from sterna.engines.kubernetes.reconcile.transitions import (
     with_suspension,
 )
 from sterna.engines.kubernetes.status.announcements import is_untidy, with_events, without_told
-from sterna.engines.kubernetes.status.job_conditions import conditions_now, events_of, refused_conditions
-from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, invalid_spec
+from sterna.engines.kubernetes.status.job_conditions import (
+    conditions_now,
+    events_of,
+    ignored_conditions,
+    refused_conditions,
+)
+from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.status_patch import refused_patch, shown_reason, status_patch
 from sterna.engines.pacing import Happening
 from sterna.lifecycle.admission_denials import forgiven, next_moment_s
+from sterna.lifecycle.condition_rules import invalid_spec
 from sterna.lifecycle.gang_roles import size_of
 from sterna.lifecycle.lost_seats import loss_in_words
 from sterna.lifecycle.node_refusals import in_force, next_expiry_s, without_expired
@@ -134,6 +140,8 @@ class _Turn:
             self.happenings.append(Happening.JOB_ACCEPTED)
         if self.options.binding is Binding.NONE:
             self.standing = adopted(self.look)
+        if self.standing.kept != self.view.kept and not self.standing.finished:
+            self.standing = replace(self.standing, kept=self.view.kept)
 
     def _follow_owner(self) -> None:
         before = self.standing.phase
@@ -231,11 +239,11 @@ def _without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
     invalid = invalid_spec(view.kind)
     if standing.enqueued_s is not None or view.pods:
         told = reason == invalid and view.problem in message
-        text = f"the latest edit is ignored, the pods go on as they are: {view.problem}"
+        text = f"the latest edit is ignored, {_ALONE}: {view.problem}"
         events = () if told else (JobEvent(Reason.EDIT_IGNORED, text, warning=True),)
         if events or is_untidy(standing, view.told, now_s):
             standing = _announcing(view, standing, events, now_s)
-        status = refused_patch(view, view.status.conditions, standing, epoch=options.epoch)
+        status = refused_patch(view, ignored_conditions(view, now_s), standing, epoch=options.epoch)
         return Reconciled(standing=standing, status=status, events=events)
     standing = replace(
         standing,
@@ -254,6 +262,9 @@ def _without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
         status=refused_patch(view, conditions, standing, epoch=options.epoch),
         events=events,
     )
+
+
+_ALONE = "and as no valid spec of the job is kept, its pods are left alone until its spec is valid"
 
 
 def _finished_without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:

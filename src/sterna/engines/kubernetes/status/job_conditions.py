@@ -6,7 +6,7 @@ Which condition is true when is every engine's rule (`lifecycle/condition_rules.
 from sterna.engines.kubernetes.reconcile.denied_seats import keeps_from_training
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
-from sterna.engines.kubernetes.status.job_events import JobEvent, Reason, invalid_spec
+from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.lifecycle import condition_rules as rules
 from sterna.model.conditions import Conditions, ConditionType, Status, is_true
 
@@ -29,13 +29,20 @@ def conditions_now(look: Look, now_s: float) -> Conditions:
         trains=rules.trains(look.workload, standing.assigned, running),
         all_ready=look.all_ready,
         kept_out=standing.denial.because if standing.denial is not None and keeps_from_training(look) else None,
+        problem=view.problem,
     )
     return rules.conditions_now(view.status.conditions, facts, now_s)
 
 
 def refused_conditions(view: JobView, now_s: float) -> Conditions:
     """Of a job whose spec never made sense."""
-    news = rules.News(ConditionType.FAILED, True, invalid_spec(view.kind), view.problem)
+    news = rules.News(ConditionType.FAILED, True, rules.invalid_spec(view.kind), view.problem)
+    return rules.told(view.status.conditions, news, generation=view.generation, now_s=now_s)
+
+
+def ignored_conditions(view: JobView, now_s: float) -> Conditions:
+    """Of a job whose spec makes no sense, and of which no other is known."""
+    news = rules.edit_ignored(view.kind, view.problem)
     return rules.told(view.status.conditions, news, generation=view.generation, now_s=now_s)
 
 
@@ -57,5 +64,6 @@ _BAD = frozenset({ConditionType.FAILED, ConditionType.RESTARTING})
 _TOLD = frozenset(ConditionType) - {
     *(ConditionType.GANG_READY, ConditionType.RESIZING, ConditionType.MIGRATING),  # told when they are over, with costs
     ConditionType.PREEMPTED,
+    ConditionType.EDIT_IGNORED,  # told with what becomes of the job
 }
 _REASONS = {ConditionType.ADMITTED: Reason.PLACED, ConditionType.SUSPENDED: Reason.SUSPENDED}

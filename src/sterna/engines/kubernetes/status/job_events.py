@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from sterna.lifecycle.condition_rules import Kinded, of_kind
+from sterna.lifecycle.condition_rules import Kinded, invalid_spec, of_kind
 
 
 class Reason(StrEnum):
@@ -66,12 +66,6 @@ OF_PODS = frozenset(  # told of each pod or service: there may be many, and they
 _SHOWN_MAX = 6  # names, or first and last of a row of names
 
 KINDS = ("TFJob", "PyTorchJob", "MPIJob", "ElasticJob")
-
-
-def invalid_spec(kind: str) -> str:
-    """`InvalidTFJobSpec`."""
-    return f"Invalid{kind}Spec"
-
 
 REASONS = frozenset(
     {

@@ -134,6 +134,7 @@ class Standing:
     finished_s: float | None = None
     announced: int = 0  # how many events there were so far: the number of the latest
     announcements: tuple[Announcement, ...] = ()  # the latest of those that may not be recorded yet
+    kept: str = ""  # the last valid spec (`kept_spec.py`). Empty: there is none, or it is too large
     epoch: int = 0  # lease transitions of the leader that wrote this: an older leader finds out that it is one
 
     @property

@@ -343,6 +343,7 @@ _FIELDS = (
         _each(lambda b: Announcement(**_of(_ANNOUNCEMENT, b))),
         (),
     ),
+    _Field("kept", "lastValidSpec", _same, _text, ""),
     _Field("epoch", "epoch", _same, _whole, 0),
 )
 KEYS = frozenset(field.key for field in _FIELDS)

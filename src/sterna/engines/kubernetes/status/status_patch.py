@@ -13,11 +13,12 @@ from sterna.engines.kubernetes.apiserver.timestamps import second_text
 from sterna.engines.kubernetes.reconcile.job_view import JobView, ReplicaCount
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, Trouble
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
-from sterna.engines.kubernetes.status.job_events import Reason, invalid_spec
+from sterna.engines.kubernetes.status.job_events import Reason
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.standing_codec import DECIDED, KEYS, TOLD, standing_text
 from sterna.engines.kubernetes.status.status_reading import conditions_text
 from sterna.lifecycle.changes import ChangeKind
+from sterna.lifecycle.condition_rules import invalid_spec
 from sterna.lifecycle.gang_roles import size_of
 from sterna.model.conditions import Conditions, ended
 from sterna.model.jobs import Role

@@ -10,6 +10,7 @@ from sterna.engines.kubernetes.status.standing_codec import standing_read
 from sterna.model.conditions import OURS, Condition, Conditions, ConditionType, Status
 
 _TYPES = {kind.value: kind for kind in ConditionType}
+_FIRST = (*OURS, ConditionType.EDIT_IGNORED)
 _STATES = {state.value: state for state in Status}
 
 
@@ -38,8 +39,8 @@ def conditions_read(value: object) -> Conditions:
 
 def conditions_text(conditions: Conditions) -> list[Body]:
     """Ours go first: `kubectl get` prints the last one, and programs expect that to be one of those they know."""
-    ours = sorted((c for c in conditions if c.type in OURS), key=lambda condition: OURS.index(condition.type))
-    known = [condition for condition in conditions if condition.type not in OURS]
+    ours = sorted((c for c in conditions if c.type in _FIRST), key=lambda condition: _FIRST.index(condition.type))
+    known = [condition for condition in conditions if condition.type not in _FIRST]
     return [_text(condition) for condition in (*ours, *known)]
 
 

@@ -19,6 +19,7 @@ from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.bodies.pod_templates import Templates
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.reconcile.job_view import JobStatus, JobView, NodeFacts
+from sterna.engines.kubernetes.status.kept_spec import kept_read, kept_spec, kept_text
 from sterna.engines.kubernetes.status.status_reading import status_read
 from sterna.engines.kubernetes.world.removed_owners import (
     is_config_left,
@@ -27,6 +28,7 @@ from sterna.engines.kubernetes.world.removed_owners import (
     pods_left,
     services_left,
 )
+from sterna.engines.kubernetes.world.valid_spec import ValidSpec, followed
 from sterna.engines.pacing import Happening
 from sterna.model.errors import SternaError
 from sterna.model.ids import JobId
@@ -50,13 +52,16 @@ Parse = Callable[[Mapping[str, Any]], ParsedJob]  # of an object as the API serv
 class KnownJob:
     """`object` is the newest there is; what was read of it is kept until its owner edits it."""
 
-    __slots__ = ("is_read", "main_container", "managed_by", "object", "problem", "resource", "vanished", "workload")
+    __slots__ = (
+        *("is_read", "main_container", "managed_by", "object", "problem", "resource", "valid", "vanished", "workload"),
+    )
 
     def __init__(self, resource: Resource, found: JobObject) -> None:
         self.resource = resource
         self.object = found
         self.is_read = False  # the rest follows from the object once it is asked for
-        self.workload: Workload | None = None  # the last reading that made sense. None: there is none
+        self.workload: Workload | None = None  # what it goes by. None: no spec of it ever made sense
+        self.valid: ValidSpec | None = None  # ... and the last spec that did
         self.problem = ""
         self.managed_by: str | None = None
         self.main_container = ""
@@ -148,7 +153,8 @@ class KnownJobs:
             managed_by=job.managed_by,
             workload=job.workload if rival is None else None,
             problem=job.problem if rival is None else f"metadata.name: {rival.resource.kind} {meta.name} has this name",
-            templates={} if job.workload is None else Templates(found.spec, job.workload),
+            kept="" if job.valid is None else job.valid.text,
+            templates={} if job.valid is None else Templates(job.valid.spec, job.valid.workload),
             main_container=job.main_container,
             status=status,
             standing=status.recorded,
@@ -293,14 +299,38 @@ class KnownJobs:
             policy = spec.get("runPolicy")
             managed_by = policy.get("managedBy") if isinstance(policy, dict) else None
             job.managed_by = managed_by if isinstance(managed_by, str) and not _is_ours(managed_by) else None
-            job.main_container = str(spec.get("mainContainer") or "")
-            job.workload = self._parse(document).workload
-            job.problem = ""
-        except SternaError as error:
-            job.problem = str(error)
+            try:
+                job.valid = self._valid(job, document)
+                job.problem = ""
+            except SternaError as error:
+                job.problem = str(error)
+                job.valid = job.valid or self._recalled(job, document)
+            job.workload = (
+                None if job.valid is None else followed(job.valid, spec) if job.problem else job.valid.workload
+            )
+            job.main_container = "" if job.valid is None else job.valid.main_container
         except Exception:  # the boundary of one object: the others must go on
             log.exception("a job could not be read", extra={"job": job.id})
             job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until it can be read
+
+    def _valid(self, job: KnownJob, document: dict[str, Any]) -> ValidSpec:
+        workload = self._parse(document).workload
+        written = kept_spec(document["spec"], document["metadata"]["labels"], document["metadata"]["annotations"])
+        text = kept_text(written, known=status_of(job.object).recorded.kept)
+        return ValidSpec(workload, job.object.spec, text)
+
+    def _recalled(self, job: KnownJob, document: dict[str, Any]) -> ValidSpec | None:
+        """What an operator kept before an edit that makes no sense, if that does. None: there is nothing."""
+        text = status_of(job.object).recorded.kept
+        if (found := kept_read(text)) is None:
+            return None
+        meta = {**document["metadata"], "labels": found.labels, "annotations": found.annotations}
+        try:
+            workload = self._parse({**document, "metadata": meta, "spec": found.spec}).workload
+        except SternaError as error:
+            log.warning("a spec that was kept makes no sense", extra={"job": job.id, "why": str(error)})
+            return None
+        return ValidSpec(workload, msgspec.Raw(msgspec.json.encode(found.spec)), text)
 
 
 def _part_key(part: ServiceObject | ConfigMapObject) -> JobKey | None:
