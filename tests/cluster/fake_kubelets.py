@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
 
-from tests.cluster.pod_status import Ending, ended, running
+from tests.cluster.pod_status import Ending, Rejection, ended, rejected, restarted, restarts, running
 from tests.cluster.requests import ApiError
 from tests.cluster.talking import Talk
 from tests.waiting import until_async
@@ -27,6 +27,7 @@ class _Metadata(msgspec.Struct):
     uid: str
     namespace: str
     deletionTimestamp: str | None = None  # noqa: N815
+    deletionGracePeriodSeconds: int | None = None  # noqa: N815
 
 
 class _Container(msgspec.Struct):
@@ -55,17 +56,27 @@ class Pod(msgspec.Struct):
         return f"/api/v1/namespaces/{self.metadata.namespace}/pods/{self.metadata.name}"
 
 
+class Run(NamedTuple):
+    """What a program does."""
+
+    for_s: float
+    ending: Ending
+
+
 @dataclass
 class Habits:
     """How these kubelets behave. A test may change any of it at any time."""
 
     start_s: float = 0.0  # from bound to running
-    stop_s: float = 0.0  # from deleted to gone
+    stop_s: float = 0.0  # from deleted to gone, and never longer than the pod's grace
     hold_starts: bool = False  # bound pods stay Pending; those that do so need `FakeNodes.start` later
     becomes_ready: bool = True  # running pods are ready
     on_stop: Callable[[Pod], Ending | None] = lambda _: (
         Ending()
     )  # None: the pod stays, terminating, until told otherwise
+    admission: Callable[[Pod], Rejection | None] = lambda _: None  # None: the pod is let in
+    program: Callable[[Pod, int], Run | None] = lambda *_: None  # the pod, and its restarts. None: it runs on for ever
+    programs_pause: bool = False  # those that run do not end
 
 
 class FakeKubelets:
@@ -104,7 +115,9 @@ class FakeKubelets:
         if pod.metadata.deletionTimestamp is not None:
             ending = self.habits.on_stop(pod) if uid not in self._stopping else None
             if ending is not None:
-                self._begin(self._stopping, pod, self.habits.stop_s, partial(self.stop, pod, ending))
+                grace_s = pod.metadata.deletionGracePeriodSeconds
+                stop_s = self.habits.stop_s if grace_s is None else min(self.habits.stop_s, grace_s)
+                self._begin(self._stopping, pod, stop_s, partial(self.stop, pod, ending))
         elif pod.status.phase == "Pending" and uid not in self._starting and (start_now or not self.habits.hold_starts):
             self._begin(self._starting, pod, self.habits.start_s, partial(self._start, pod))
 
@@ -130,17 +143,48 @@ class FakeKubelets:
         task.add_done_callback(self._tasks.discard)
 
     async def _start(self, pod: Pod) -> None:
+        rejection = self.habits.admission(pod)
+        if rejection is not None:
+            await self.insist(lambda: self.write_status(pod, rejected(rejection)))
+            return
         self._addresses += 1
         address = f"10.{128 + (self._addresses >> 16)}.{self._addresses >> 8 & 255}.{self._addresses & 255}"
         names = [container.name for container in pod.spec.containers]
         status = running(names, address=address, ready=self.habits.becomes_ready)
         await self.insist(lambda: self.write_status(pod, status))
+        restarts_before = 0
+        while (run := self.habits.program(pod, restarts_before)) is not None:
+            await asyncio.sleep(run.for_s)
+            if not await self._ends(pod, run.ending):
+                return
+            restarts_before += 1
+
+    async def _ends(self, pod: Pod, ending: Ending) -> bool:
+        """A program ends, once its node tells anything at all. True: it is started again in place."""
+        uid = pod.metadata.uid
+        await until_async(
+            lambda: uid not in self._pods or not (self.habits.programs_pause or pod.spec.nodeName in self.silent),
+            "its node tells of it",
+            patience_s=math.inf,
+            every_s=0.05,
+        )
+        known = self._pods.get(uid)
+        if known is None or known.metadata.deletionTimestamp is not None:
+            return False  # told to stop meanwhile, which is another end
+        status = (await self.insist(lambda: self._talk.ask("GET", pod.path)))["status"]
+        if status["phase"] != "Running":
+            return False  # thrown out meanwhile
+        again = restarts(pod.spec.restartPolicy, ending.code)
+        after = restarted(status, ending) if again else ended(status, ending, policy=pod.spec.restartPolicy)
+        await self.insist(lambda: self.write_status(pod, after))
+        return again
 
     async def stop(self, pod: Pod, ending: Ending) -> None:
         """Its containers end, and the deleted pod is gone."""
         status = (await self.insist(lambda: self._talk.ask("GET", pod.path)))["status"]
-        over = ended(status, ending, policy=pod.spec.restartPolicy)
-        await self.insist(lambda: self.write_status(pod, over))
+        if status.get("containerStatuses") and status["phase"] == "Running":  # else nothing of it is left to end
+            over = ended(status, ending, policy=pod.spec.restartPolicy)
+            await self.insist(lambda: self.write_status(pod, over))
         goodbye = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}}
         await self.insist(lambda: self._talk.ask("DELETE", pod.path, goodbye))
 

@@ -22,7 +22,15 @@ from typing import Any, Self
 
 from tests.cluster.fake_kubelets import FakeKubelets, Habits, Pod
 from tests.cluster.looping import LoopThread
-from tests.cluster.pod_status import Body, Ending, ended, now, restarted, restarts, with_readiness
+from tests.cluster.pod_status import (
+    Body,
+    Ending,
+    ended,
+    now,
+    restarted,
+    restarts,
+    with_readiness,
+)
 from tests.cluster.requests import PATIENCE_S, Access, ApiError
 from tests.cluster.talking import Talk
 from tests.waiting import until_async
@@ -41,6 +49,7 @@ class FakeNodes:
         self._words: dict[tuple[str, str], Ending] = {}
         self._thread = LoopThread("fake-kubelets")
         self._added = 0
+        self._bodies: dict[str, Body] = {}  # of registered nodes
 
     def __enter__(self) -> Self:
         self._thread.run(self._open())
@@ -75,7 +84,7 @@ class FakeNodes:
         room = {"cpu": cpu, "memory": memory, "pods": str(pods), **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
 
         async def register(name: str) -> None:
-            body = _node(name, room, labels or {}, taints)
+            body = self._bodies[name] = _node(name, room, labels or {}, taints)
             await self._talk.ask("POST", "/api/v1/nodes", body)
             self._kubelets.nodes.add(name)
 
@@ -116,6 +125,11 @@ class FakeNodes:
         """The machine is gone, and its Node object; its pods are not, until somebody removes them."""
         self._kubelets.silent.add(node)
         self._ask("DELETE", f"/api/v1/nodes/{node}")
+
+    def register_again(self, node: str) -> None:
+        """The Node object that was deleted is back, under its name, and its kubelet goes on with the pods it finds."""
+        self._ask("POST", "/api/v1/nodes", self._bodies[node])
+        self.start_kubelet(node)
 
     def cordon(self, node: str, on: bool = True) -> None:
         self._ask("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": on or None}})

@@ -15,6 +15,13 @@ class Ending(NamedTuple):
     reason: str = ""  # empty: Completed or Error, by the code
 
 
+class Rejection(NamedTuple):
+    """Why a kubelet does not run a pod, or no longer does."""
+
+    reason: str  # OutOfcpu, NodeAffinity, UnexpectedAdmissionError, Evicted
+    message: str = ""
+
+
 def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -43,6 +50,17 @@ def ended(status: Body, ending: Ending, *, policy: str, container: str | None = 
         for each in status.get("containerStatuses", [])
     ]
     return {"phase": _phase(containers, policy), "conditions": conditions(False), "containerStatuses": containers}
+
+
+def rejected(rejection: Rejection) -> Body:
+    """Of a pod that was not let in: none of its containers ever was."""
+    return {"phase": "Failed", "reason": rejection.reason, "message": rejection.message, "startTime": now()}
+
+
+def thrown_out(status: Body, rejection: Rejection) -> Body:
+    """Of a pod that ran, and was evicted by its kubelet."""
+    over = ended(status, Ending(137), policy="Never")
+    return {**over, "phase": "Failed", "reason": rejection.reason, "message": rejection.message}
 
 
 def restarted(status: Body, ending: Ending, *, container: str | None = None) -> Body:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.fake_kubelets import Run
 from tests.cluster.fake_nodes import FakeNodes
+from tests.cluster.pod_status import Ending, Rejection
 from tests.cluster.requests import Api, ApiError, Body, until
 
 ROOT = Path(__file__).parents[2]
@@ -231,3 +233,40 @@ def _words_of(control_plane: ControlPlane, metadata: Body) -> list[str]:
         for each in json.loads(line)["object"]["status"].get("containerStatuses", [])
     ]
     return sorted({state["terminated"]["message"] for state in states if "terminated" in state})
+
+
+def test_a_kubelet_that_refuses_a_pod_says_why_and_never_starts_it(fake_nodes: FakeNodes, pods: Pods):
+    (node,) = fake_nodes.add()
+    fake_nodes.habits.admission = lambda _: Rejection("OutOfcpu", "Node didn't have enough resource: cpu")
+    pods.create(pod("a", node))
+    status = pods.until_phase("a", "Failed")
+    assert (status["reason"], status.get("containerStatuses")) == ("OutOfcpu", None)
+    pods.delete("a")
+    pods.until_gone("a")
+
+
+def test_a_program_that_was_given_ends_by_itself_unless_programs_pause(fake_nodes: FakeNodes, pods: Pods):
+    (node,) = fake_nodes.add()
+    fake_nodes.habits.programs_pause = True
+    fake_nodes.habits.program = lambda _, restarts: Run(0.0, Ending(0 if restarts else 3))
+    pods.create(pod("a", node, "OnFailure"))
+    pods.until_ready("a")
+    assert pods.container("a")["restartCount"] == 0
+    fake_nodes.habits.programs_pause = False
+    pods.until_phase("a", "Succeeded")
+    assert pods.container("a")["restartCount"] == 1
+    assert pods.container("a")["lastState"]["terminated"]["exitCode"] == 3
+
+
+def test_a_node_that_was_deleted_and_is_registered_again_goes_on_with_its_pods(
+    fake_nodes: FakeNodes, pods: Pods, control_plane: ControlPlane
+):
+    (node,) = fake_nodes.add(gpus=2)
+    pods.create(pod("a", node))
+    pods.until_ready("a")
+    fake_nodes.delete(node)
+    pods.create(pod("b", node))
+    fake_nodes.register_again(node)
+    pods.until_ready("b")
+    pods.until_ready("a")
+    assert control_plane.api().get(f"/api/v1/nodes/{node}")["status"]["allocatable"]["nvidia.com/gpu"] == "2"
