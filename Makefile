@@ -76,6 +76,7 @@ soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a 
 	STERNA_PODS=5000 $(BIN)/pytest tests/kubernetes/test_scheduler_conformance.py
 	STERNA_SEEDS=45 $(BIN)/pytest -n auto tests/kubernetes/test_crash_points.py tests/kubernetes/test_trouble.py
 	STERNA_SHORT_JOBS=20000 STERNA_SEEDS=200 $(BIN)/pytest -n auto tests/attack
+	STERNA_STORM_S=600 $(BIN)/pytest -s tests/kubernetes/test_storm.py
 	STERNA_WEEK_S=3600 $(BIN)/pytest -n 2 -s tests/soak tests/e2e/kubernetes/test_week.py
 	$(BIN)/python -m benchmarks.resident --minutes 30
 	$(BIN)/python -m tests.mutants
