@@ -1,4 +1,8 @@
-"""A storm over a cluster, another one each time; ten minutes with 200 jobs on 50 nodes in a soak."""
+"""A storm over a cluster, another one each time. STERNA_STORM_S makes it large and says how long it lasts, in a soak.
+
+STERNA_SEED draws the same jobs and disturbances again, as far as what they meet is the same. STERNA_DISTURBANCES names
+those that are in force, to find out which of them a failure needs.
+"""
 
 import os
 import random
@@ -13,7 +17,7 @@ from tests.cluster.fixtures import fresh_name, make_namespace
 from tests.kubernetes.rights import USER
 from tests.storm.audit_trail import AuditTrail
 from tests.storm.cluster_storm import ClusterStorm, Size
-from tests.storm.disturbances import IN_FORCE
+from tests.storm.disturbances import IN_FORCE, Disturbance
 from tests.storm.errands import Programs
 from tests.storm.lookout import Lookout
 from tests.storm.observer import Observer
@@ -65,7 +69,7 @@ def test_a_storm_overfills_no_node_leaves_no_pod_over_and_every_job_ends_as_its_
     room = {"nvidia.com/gpu": str(GPUS), "cpu": CPU, "memory": MEMORY, "pods": str(PODS)}
     trail = AuditTrail(granted.audit_file, USER)
     lookout = Lookout(granted.access(), Observer(namespaces, room))
-    storm = ClusterStorm(weather, lookout, trail, size, IN_FORCE)
+    storm = ClusterStorm(weather, lookout, trail, size, _in_force())
     operator.start()
     try:
         storm.rage()
@@ -83,6 +87,15 @@ def test_a_storm_overfills_no_node_leaves_no_pod_over_and_every_job_ends_as_its_
         trail.close()
     print(f"at rest {first_s:.1f} s after the storm and {then_s:.1f} s after the last job")  # noqa: T201
     print(f"the most writes for a job within a minute: {most}")  # noqa: T201
+
+
+def _in_force() -> tuple[tuple[Disturbance, int], ...]:
+    """All, or those that STERNA_DISTURBANCES names."""
+    named = [name for name in os.environ.get("STERNA_DISTURBANCES", "").split(",") if name]
+    found = tuple(each for each in IN_FORCE if not named or each[0].__name__ in named)
+    known = [each.__name__ for each, _ in IN_FORCE]
+    assert set(named) <= set(known), f"{named} are not all among {known}"
+    return found
 
 
 def _eviction_version(plane: ControlPlane) -> str:
