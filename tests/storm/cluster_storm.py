@@ -74,9 +74,9 @@ class ClusterStorm:
     def _fill(self) -> None:
         """As many jobs that have not ended as there may be."""
         weather, size = self._weather, self._size
-        ended = {(job.namespace, job.name) for job in self._seen_jobs() if job.verdict}
+        weather.ended = {(job.namespace, job.name) for job in self._seen_jobs() if job.verdict}
         errands = weather.programs.errands
-        for _ in range(size.jobs - len(errands.keys() - ended)):
+        for _ in range(size.jobs - len(errands.keys() - weather.ended)):
             endless = sum(not errand.earns for errand in errands.values()) < size.nodes // 2
             namespace = weather.chance.choice(weather.namespaces)
             errand = drawn(weather.chance, self.jobs, namespace, run_s=size.run_s, endless=endless)

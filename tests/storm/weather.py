@@ -27,15 +27,18 @@ class Weather:
     deleted: set[str] = field(default_factory=set)  # nodes whose objects are gone
     sick: dict[str, Rejection] = field(default_factory=dict)  # nodes that refuse pods
     quotas: set[str] = field(default_factory=set)  # namespaces that have one
+    ended: set[tuple[str, str]] = field(default_factory=set)  # namespaces and names of jobs
 
     def refusal(self, pod: Pod) -> Rejection | None:
         """What a node says of a pod that comes there. None: it is let in."""
         return self.sick.get(pod.spec.nodeName)
 
     def some_job(self, *kinds: str) -> Errand | None:
-        """Any that is there, ended or not."""
-        there = [errand for errand in self.programs.errands.values() if not kinds or errand.kind in kinds]
-        return self.chance.choice(there) if there else None
+        """Any of these kinds, and seldom one that has ended."""
+        there = [key for key, errand in self.programs.errands.items() if not kinds or errand.kind in kinds]
+        if self.chance.random() < 0.9:
+            there = [key for key in there if key not in self.ended]
+        return self.programs.errands[self.chance.choice(there)] if there else None
 
     def some_pod(self, *phases: str) -> Body | None:
         """Any that is not on its way out, of any namespace of the storm."""
