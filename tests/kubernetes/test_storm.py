@@ -29,6 +29,7 @@ LARGE = Size(jobs=200, nodes=50, for_s=STORM_S, disturbance_s=0.1, run_s=(5.0, 1
 SMALL = Size(jobs=30, nodes=9, for_s=30.0, disturbance_s=0.25, run_s=(0.5, 6.0), quiet_s=5.0)
 CPU, MEMORY, GPUS, PODS = "8", "64Gi", 4, 20  # of every node
 POLICIES = ("elastic-fifo", "elastic-tiresias", "afs-l", "srjf")
+BINDINGS = ("node-name", "binding")
 
 
 @pytest.fixture
@@ -49,9 +50,9 @@ def test_a_storm_overfills_no_node_leaves_no_pod_over_and_every_job_ends_as_its_
     seed = int(os.environ.get("STERNA_SEED") or random.randrange(2**32))
     size = LARGE if STORM_S else SMALL
     chance = random.Random(seed)
-    policy = chance.choice(POLICIES)
-    print(f"seed {seed}, {policy}")  # noqa: T201
-    options = ("--policy", policy, "--rate-limit", "0.5s")
+    policy, binding = chance.choice(POLICIES), chance.choice(BINDINGS)
+    print(f"seed {seed}, {policy}, {binding}")  # noqa: T201
+    options = ("--policy", policy, "--binding", binding, "--rate-limit", "0.5s")
     operator = OperatorProcess(granted.kubeconfig(USER), namespaces, tmp_path / "operator.log", *options)
     weather = Weather(
         api=granted.api(),

@@ -31,6 +31,7 @@ class Errand:
     sizes: tuple[int, int]  # workers, from and to
     cpu: int  # of each pod. 0: it does not say
     run_s: float
+    clean_up: str  # cleanPodPolicy
     suspended: bool = False
     stumbled: bool = False
 
@@ -90,7 +91,7 @@ class Errand:
         return {_REPLICAS[self.kind]: {"Worker": {"template": template}}}
 
     def _run_policy(self) -> Body:
-        policy: Body = {"cleanPodPolicy": "Running"}
+        policy: Body = {"cleanPodPolicy": self.clean_up}
         return policy if self.backoff_limit is None else {**policy, "backoffLimit": self.backoff_limit}
 
     def _replicas(self) -> Body:
@@ -142,6 +143,7 @@ def drawn(chance: random.Random, number: int, namespace: str, *, run_s: tuple[fl
         sizes=(low, _ENDLESS_WORKERS if sort == "endless" else low + chance.choice((0, 1, 2))),
         cpu=chance.choice((0, 1, 2)),
         run_s=chance.uniform(*run_s),
+        clean_up=chance.choice(("Running", "All")),
     )
 
 
