@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sterna.compose.decision_journals import SHAPES
@@ -10,7 +10,7 @@ from sterna.engines.local.api.service import LocalScheduler
 from sterna.engines.local.process.assembly import LocalConfig
 from sterna.engines.local.process.daemon import Life
 from sterna.engines.local.world.machine_nodes import NodeChoice, ThisMachine, VirtualNodes
-from sterna.wire.manifests import ManifestDocument, read_manifests, require_runnable
+from sterna.wire.manifests import read_runnable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ def _config(request: LocalRequest) -> LocalConfig:
     rules = request.rules
     return LocalConfig(
         home=request.home,
-        parse=_runnable_jobs,
+        parse=read_runnable,
         nodes=_nodes(request),
         policy=rules.policy,
         settings=rules.settings,
@@ -82,8 +82,3 @@ def _nodes(request: LocalRequest) -> NodeChoice:
         cpus_per_node=request.cpus_per_node,
         memory_bytes_per_node=request.memory_bytes_per_node,
     )
-
-
-def _runnable_jobs(text: str) -> tuple[ManifestDocument, ...]:
-    """Jobs as processes can run them."""
-    return tuple(replace(document, workload=require_runnable(document.workload)) for document in read_manifests(text))

@@ -72,6 +72,7 @@ class RoleTemplate:
     limit: Resources = NOTHING  # of the program alone: what is enforced; 0: no limit
     restart_policy: RestartPolicy = RestartPolicy.NEVER
     called: str = ""  # in names, where it is not the role's own word: a lone master is the worker
+    claims: tuple[str, ...] = ()  # persistent volume claims that its pods mount, in a cluster
 
     @property
     def word(self) -> str:
@@ -119,6 +120,7 @@ class Workload:
     node_terms: tuple[NodeTerm, ...] = ()
     node_wishes: tuple[NodeWish, ...] = ()
     node_preference: NodeId | None = None
+    gates: tuple[str, ...] = ()  # of its pod templates: while there are any, nothing of it may be started
     rendezvous: tuple[tuple[str, str], ...] = ()  # torchrun: backend, id, conf, maxRestarts as the manifest has them
     details: tuple[tuple[str, str], ...] = ()  # what else the environment depends on: mpiImplementation, chiefInPs, ...
 
@@ -128,6 +130,11 @@ class Workload:
 
     def template(self, role: Role) -> RoleTemplate:
         return next(template for template in self.roles if template.role is role)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Those of all roles."""
+        return tuple(sorted({claim for template in self.roles for claim in template.claims}))
 
     def job_spec(self, *, submitted_s: float) -> JobSpec:
         """What the scheduling core is told."""

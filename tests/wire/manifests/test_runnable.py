@@ -1,11 +1,23 @@
 """What the process runner asks: is there a command, and can every variable be known without a cluster?"""
 
+import json
+
 import pytest
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.jobs import Role
-from sterna.wire.manifests import require_runnable
-from tests.wire.manifests.builders import elasticjob, mpijob, pytorchjob, replica, tfjob, with_container, workload
+from sterna.wire.manifests import read_runnable, require_runnable
+from sterna.wire.problems import InvalidDocument
+from tests.wire.manifests.builders import (
+    elasticjob,
+    mpijob,
+    pytorchjob,
+    replica,
+    tfjob,
+    with_container,
+    with_pod,
+    workload,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +71,17 @@ def test_what_only_a_container_could_run_is_refused(job, words):
     with pytest.raises(InvalidRequest) as caught:
         require_runnable(read)
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+def test_what_only_a_cluster_could_do_is_told_with_what_nothing_honours():
+    job = with_pod(initContainers=[{"name": "copy"}], preemptionPolicy="Never")
+    (document,) = read_runnable(json.dumps(job))
+    assert [text.split(": ")[1].rpartition(".")[2] for text in document.warnings] == [
+        "preemptionPolicy",
+        "initContainers",
+    ]
+
+
+def test_gates_that_nothing_would_ever_remove_are_refused():
+    with pytest.raises(InvalidDocument, match="schedulingGates.*budget"):
+        read_runnable(json.dumps(with_pod(schedulingGates=[{"name": "budget"}])))

@@ -10,6 +10,7 @@ from sterna.interfaces.plots.walk import walk_plot
 from sterna.interfaces.reference.architecture import contracts, rooms_block, storeys, storeys_block, walks_block
 from sterna.interfaces.reference.blocks import filled, table
 from sterna.interfaces.reference.commands import commands_page
+from sterna.interfaces.reference.manifest_fields import job_fields_block, pod_fields_block
 from sterna.interfaces.reports.policy_list import policy_facts
 from sterna.interfaces.reports.rebalancer_list import common_facts, rebalancer_facts
 from sterna.model.phases import FINISHED, TRANSITIONS, Phase
@@ -38,6 +39,9 @@ def generated(docs: Path) -> dict[Path, str]:
     pages[index] = filled(index.read_text(encoding="utf-8"), "policies", _policies_table())
     operations = docs / "operations.md"
     pages[operations] = filled(operations.read_text(encoding="utf-8"), "reasons", _reasons_table())
+    manifests = docs / "manifests.md"
+    words = filled(manifests.read_text(encoding="utf-8"), "pod-fields", pod_fields_block())
+    pages[manifests] = filled(words, "job-fields", job_fields_block())
     return pages | _architecture(docs)
 
 

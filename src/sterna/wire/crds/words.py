@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 
+from sterna.wire.manifests.field_uses import FIELD_USES, Treatment
 from sterna.wire.manifests.shapes import Shape
 
 
 def words_about(shape: type[Shape], key: str) -> str | None:
     """A sentence or two. None: nothing is said here about this field."""
+    for each in () if shape.is_open else shape.__mro__:  # one of two versions may say it
+        use = FIELD_USES.get(each.__name__, {}).get(key)
+        if use is not None and use.treatment is Treatment.IGNORED:
+            return f"{use.words[0].upper()}{use.words[1:]}."
     if key in _OF_SHAPE.get(shape.__name__, {}):
         return _OF_SHAPE[shape.__name__][key]
     return None if shape.is_open and shape.__name__ not in _OF_SHAPE else _COMMON.get(key)
@@ -70,13 +75,11 @@ _OF_SHAPE: Mapping[str, Mapping[str, str]] = {
         "standalone": "torchrun's own flag for a single node.",
         "nProcPerNode": "As nprocPerNode of the spec.",
         "maxRestarts": "Of torchrun's agents; a peer that leaves counts as a failure there. Left out: 100.",
-        "metrics": "Not used: the scheduler chooses the size.",
     },
     "Setting": {"key": "Without an equals sign.", "value": "Without a comma."},
     "MPIJobSpec": {
         "mainContainer": "The container whose end decides. Left out: the first one.",
         "runLauncherAsWorker": "The launcher counts as a worker and stands first among the hosts.",
-        "sshAuthMountPath": "Not used.",
         "launcherCreationPolicy": "When the launcher is started. Left out: AtStartup.",
         "mpiImplementation": "Decides how hosts are written down. Left out: OpenMPI.",
     },
@@ -105,11 +108,7 @@ _OF_SHAPE: Mapping[str, Mapping[str, str]] = {
         "schedulingPolicy": "Of this, the priority class is used.",
     },
     "SchedulingPolicy": {
-        "minAvailable": "Not used: a job starts with its least number of workers, or not at all.",
-        "queue": "Not used.",
-        "minResources": "Not used.",
         "priorityClass": "A number, or a class that has one.",
-        "scheduleTimeoutSeconds": "Not used.",
     },
     "MigrationSpec": {
         "job": "The job to move, by name; or a node to empty.",

@@ -5,6 +5,13 @@ There is one file a kind of job, and one for each part that the kinds share: pod
 
 from sterna.wire.manifests.migration import read_migration
 from sterna.wire.manifests.reading import ManifestDocument, read_manifests, workload_of_object
-from sterna.wire.manifests.runnable import require_runnable
+from sterna.wire.manifests.runnable import read_runnable, require_runnable
 
-__all__ = ["ManifestDocument", "read_manifests", "read_migration", "require_runnable", "workload_of_object"]
+__all__ = [
+    "ManifestDocument",
+    "read_manifests",
+    "read_migration",
+    "read_runnable",
+    "require_runnable",
+    "workload_of_object",
+]

@@ -10,6 +10,7 @@ from sterna.model.jobs import Role
 from sterna.model.workload import CleanUp, Contract, RoleTemplate, RunPolicy, Success, Workload
 from sterna.wire.manifests.amounts import KUBESHARE
 from sterna.wire.manifests.findings import Findings, Path
+from sterna.wire.manifests.held_pods import gates_of
 from sterna.wire.manifests.job_shapes import FlatRunPolicy, JobShape, Metadata, RunPolicyBody
 from sterna.wire.manifests.pods import PodAt, mounts_of
 from sterna.wire.manifests.shapes import meant
@@ -90,6 +91,7 @@ def workload_of(
         node_terms=where.terms,
         node_wishes=where.wishes,
         node_preference=NodeId(own.node_preference) if own.node_preference else where.preference,
+        gates=gates_of(pods, findings),
         rendezvous=rendezvous,
         details=details,
     )
@@ -102,14 +104,6 @@ def workload_of(
 
 def run_policy_of(nested: RunPolicyBody, flat: FlatRunPolicy | None, findings: Findings) -> RunPolicy:
     """Kubeflow has it under `runPolicy`, older manifests in the spec itself; either will do."""
-    scheduling = nested.scheduling_policy
-    for key, value in (
-        ("queue", scheduling.queue),
-        ("minResources", scheduling.min_resources),
-        ("scheduleTimeoutSeconds", scheduling.schedule_timeout_seconds),
-    ):
-        if value:
-            findings.warn(("spec", "runPolicy", "schedulingPolicy", key), "not used")
     return RunPolicy(
         backoff_limit=_either("backoffLimit", nested, flat, findings),
         active_deadline_s=_seconds(_either("activeDeadlineSeconds", nested, flat, findings)),
@@ -184,7 +178,7 @@ def _priority(metadata: Metadata, own: int | None, policy: RunPolicyBody, pod: P
         if key in path:
             findings.wrong(path, value, 'a whole number, in quotes: "10"')
         else:
-            findings.set_aside(path, f"the class {value} has no number here, so it counts as 0")
+            findings.warn(path, f"not honoured: Sterna knows no number for the class {value}, so it counts as 0")
     return 0
 
 

@@ -1,4 +1,5 @@
-"""The parts of a pod that Sterna uses, in the shape Kubernetes gives them. Everything else of a pod may stand beside.
+"""The parts of a pod that Sterna uses, in the shape Kubernetes gives them. Everything else of a pod may stand beside:
+what becomes of it is in `field_uses.py`.
 
 Little is required here: what is missing is reported where it is needed, so that one gap does not hide other problems.
 """
@@ -123,15 +124,11 @@ class Lifecycle(OpenShape):
 
 
 class ContainerPort(OpenShape):
-    foreign = frozenset({"hostIP", "hostPort", "protocol"})
-
     name: Text = ""
     container_port: Port | None = None
 
 
 class ContainerResources(OpenShape):
-    foreign = frozenset({"claims"})
-
     limits: Amounts = Field(default_factory=dict)
     requests: Amounts = Field(default_factory=dict)
 
@@ -143,12 +140,6 @@ class VolumeMount(OpenShape):
 
 
 class Container(OpenShape):
-    foreign = words(
-        "imagePullPolicy livenessProbe readinessProbe resizePolicy restartPolicy restartPolicyRules "
-        "securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty "
-        "volumeDevices"
-    )
-
     name: Text = ""
     image: Text = ""
     command: Words = Field(default_factory=list)
@@ -178,8 +169,6 @@ class Operator(StrEnum):
 
 
 class PodToleration(OpenShape):
-    foreign = frozenset({"tolerationSeconds"})
-
     key: Text = ""
     operator: Annotated[Operator, Field(strict=False), BeforeValidator(lambda word: word or "Equal")] = Operator.EQUAL
     value: Text = ""
@@ -212,20 +201,10 @@ class NodeAffinity(OpenShape):
 
 
 class Affinity(OpenShape):
-    foreign = frozenset({"podAffinity", "podAntiAffinity"})
-
     node_affinity: NodeAffinity = NodeAffinity()
 
 
 class PodSpec(OpenShape):
-    foreign = words(
-        "activeDeadlineSeconds automountServiceAccountToken dnsConfig dnsPolicy enableServiceLinks "
-        "ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname imagePullSecrets os "
-        "preemptionPolicy readinessGates resourceClaims runtimeClassName schedulerName "
-        "schedulingGates securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace "
-        "subdomain topologySpreadConstraints"
-    )
-
     containers: list[Container] = Field(default_factory=list, max_length=_MANY)
     init_containers: list[Annotated[InitContainer, WithJsonSchema(ANYTHING_SCHEMA)]] = Field(
         default_factory=list, max_length=_MANY

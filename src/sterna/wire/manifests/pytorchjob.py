@@ -100,8 +100,6 @@ def workload_of_pytorchjob(job: PyTorchJob, findings: Findings) -> Workload | No
         low=said(("spec", "elasticPolicy", "minReplicas"), elastic.min_replicas) if elastic else None,
         high=said(("spec", "elasticPolicy", "maxReplicas"), elastic.max_replicas) if elastic else None,
     )
-    if elastic and elastic.metrics:
-        findings.warn(("spec", "elasticPolicy", "metrics"), "not used: the scheduler chooses the size")
     roles = [template_of(part, findings, main=CONTAINER) for part in parts]
     alone = len(parts) == 1 and not elastic  # torchrun ends with its members, so there worker 0 tells
     allowed = (Contract.TORCHRUN, Contract.RESTART) if elastic else (Contract.RESTART, Contract.TORCHRUN)

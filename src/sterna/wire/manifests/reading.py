@@ -14,6 +14,7 @@ from sterna.wire.manifests.mpijob import MPIJobV1, MPIJobV2, workload_of_mpijob
 from sterna.wire.manifests.pytorchjob import PyTorchJob, workload_of_pytorchjob
 from sterna.wire.manifests.shapes import Shape, examined, meant
 from sterna.wire.manifests.tfjob import TFJob, workload_of_tfjob
+from sterna.wire.manifests.unhonoured_fields import say_unhonoured
 from sterna.wire.problems import InvalidDocument, Problem
 
 
@@ -107,7 +108,10 @@ def _workload(value: Any, findings: Findings) -> Workload | None:
         return None
     kind = _kind(value, findings)
     job = None if kind is None else examined(kind.shape, value, findings)
-    return None if kind is None or job is None else kind.convert(job, findings)
+    if kind is None or job is None:
+        return None
+    say_unhonoured(job, findings)
+    return kind.convert(job, findings)
 
 
 def _kind(value: Any, findings: Findings) -> Kind | None:

@@ -6,6 +6,7 @@ from sterna.model.jobs import Role
 from sterna.model.workload import RestartPolicy, RoleTemplate
 from sterna.wire.manifests.amounts import amounts_of
 from sterna.wire.manifests.findings import Findings, Path
+from sterna.wire.manifests.held_pods import claims_of
 from sterna.wire.manifests.job_shapes import Replica
 from sterna.wire.manifests.pods import Container, PodAt, PodTemplate
 from sterna.wire.manifests.programs import program_of
@@ -55,6 +56,7 @@ def template_of(part: Part, findings: Findings, *, main: str | None, image_requi
         limit=limit,
         restart_policy=part.policy,
         called=part.called,
+        claims=claims_of(part.pod, findings),
     )
 
 

@@ -4,9 +4,18 @@ from dataclasses import replace
 
 from sterna.model.jobs import Role
 from sterna.model.workload import RoleTemplate, Workload
+from sterna.wire.manifests.reading import ManifestDocument, read_manifests
 from sterna.wire.problems import InvalidDocument, Problem
 
 WAITING = ("sleep", "infinity")
+
+
+def read_runnable(text: str | bytes) -> tuple[ManifestDocument, ...]:
+    """All jobs of a text as processes can run them. What only a cluster could do is among the warnings."""
+    return tuple(
+        replace(document, workload=require_runnable(document.workload), warnings=(*document.warnings, *document.aside))
+        for document in read_manifests(text)
+    )
 
 
 def require_runnable(workload: Workload) -> Workload:
@@ -17,6 +26,9 @@ def require_runnable(workload: Workload) -> Workload:
     """
     roles = tuple(_with_command(workload, template) for template in workload.roles)
     problems = [problem for template in roles for problem in _problems(workload, template)]
+    if workload.gates:
+        expected = "none: what removes them watches a cluster, so the job could never start"
+        problems.append(Problem(f"job {workload.id}: schedulingGates", ", ".join(workload.gates), expected))
     if problems:
         raise InvalidDocument(problems)
     return replace(workload, roles=roles)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from sterna.wire.manifests.field_uses import fields_beside
 from sterna.wire.manifests.findings import Findings, Path
 from sterna.wire.problems import problems_of
 
@@ -38,6 +39,7 @@ class Shape(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.keys = tuple(field.alias or name for name, field in cls.model_fields.items())
+        cls.foreign |= fields_beside(cls.__name__, cls.keys)
 
     @model_validator(mode="before")
     @classmethod
@@ -52,6 +54,10 @@ class Shape(BaseModel):
 
 
 class OpenShape(Shape):
+    """What it does not read is kept beside (`model_extra`), so that it can be said what becomes of it."""
+
+    model_config = ConfigDict(extra="allow")
+
     is_open = True
 
 
