@@ -172,8 +172,8 @@ _VOLUME: Mapping[str, FieldUse] = {
     "name": _passed(),
     "persistentVolumeClaim": _decided(
         "in a cluster: the job runs on nodes where the claim's volume can be (its node affinity, its labels of zone and"
-        " region), and waits while the claim is not there or not bound, or is `ReadWriteOncePod` and several pods of the"
-        " job mount it. Not looked at: which pods of others mount it, that a `ReadWriteOnce` volume is mounted on one"
+        " region), and waits while the claim is not there or not bound, or is `ReadWriteOncePod` and several pods of"
+        " the job mount it. Not looked at: which pods of others mount it, that a `ReadWriteOnce` volume is mounted on one"
         " node at a time, and how many volumes a node can attach (CSINode)"
     ),
     "ephemeral": _refused("a claim that is there before the pod (persistentVolumeClaim), or emptyDir"),
