@@ -27,6 +27,9 @@ from tests.deploy.rendering import MANIFEST, NAMESPACE, ROOT, Body, objects, of_
 # By group and resource: all that any choice of values may grant to the operator.
 ALLOWED = {
     "nodes": "list watch",
+    "persistentvolumes": "get",
+    "storage.k8s.io/storageclasses": "get",
+    "persistentvolumeclaims": "get",
     "pods": "get list watch create delete patch",
     "services": "get list watch create delete patch",
     "configmaps": "get list watch create update patch",
@@ -47,6 +50,7 @@ ALLOWED = {
     "kubeflow.org/mpijobs/finalizers": "update",
     "sterna.dev/elasticjobs/finalizers": "update",
 }
+CLUSTER = {name: ALLOWED[name] for name in ("nodes", "persistentvolumes", "storage.k8s.io/storageclasses")}
 BINDING = {"pods/binding": "create"}
 MONITOR = {"sterna.dev/migrations": "create delete", "authentication.k8s.io/tokenreviews": "create"}
 KUBESHARE = {"kubeshare.nthu/sharepods": "get list watch patch"}
@@ -104,7 +108,8 @@ MODES = [
     }.items()
 ]
 ESCAPES = ("exec", "attach", "portforward", "proxy", "token", "ephemeralcontainers", "eviction")
-UNTOUCHED = {"secrets", "serviceaccounts", "namespaces", "persistentvolumes", "certificatesigningrequests"}
+UNTOUCHED = {"secrets", "serviceaccounts", "namespaces", "certificatesigningrequests"}
+READ = {"nodes", "persistentvolumes", "storageclasses"}  # of the whole cluster, and no more than that
 POWERS = {"impersonate", "bind", "escalate", "approve", "sign", "deletecollection"}
 
 
@@ -117,7 +122,7 @@ def test_s4_no_role_for_anybody_has_wildcards_secrets_or_exec_and_nodes_are_only
         assert right.resource not in UNTOUCHED
         assert right.subresource not in ESCAPES
         assert "rbac" not in right.group
-        assert right.resource != "nodes" or right.verb in ("get", "list", "watch")
+        assert right.resource not in READ or right.verb in ("get", "list", "watch")
     assert not {right.verb for right in granted_verbs(ours)} & POWERS
     assert all("nonResourceURLs" not in rule for role in roles for rule in role["rules"])
     assert [role for role in roles if str(role["metadata"].get("namespace", "")).startswith("kube-")] == []
@@ -133,11 +138,11 @@ def test_s4_without_mpijobs_no_config_map_outside_its_own_namespace_is_reached(m
 
 
 @pytest.mark.parametrize("values", [value for value in MODES if "namespaces" in str(value.id)])
-def test_s4_in_the_namespaced_mode_the_whole_cluster_is_asked_for_nodes_and_reviews_alone(values):
+def test_s4_in_the_namespaced_mode_the_whole_cluster_is_asked_for_nodes_volumes_and_reviews_alone(values):
     cluster, *others = roles_of(objects(render(values)))
     reviews = {"authentication.k8s.io/tokenreviews": "create"} if values.get("monitor.enabled") else {}
     seen = {"pods": "list watch"} if values.get("seeAllPods") else {}
-    assert granted_verbs([cluster]) == rights({"nodes": ALLOWED["nodes"]}, reviews, seen)
+    assert granted_verbs([cluster]) == rights(CLUSTER, reviews, seen)
     elsewhere = {str(values.get("monitor.namespace", ""))} if values.get("monitor.enabled") else set()
     namespaces = {"research", "teaching", "sterna-system"} | elsewhere - {""}
     assert {role["metadata"]["namespace"] for role in others} == namespaces
@@ -159,10 +164,10 @@ def test_s4_in_its_own_namespace_config_maps_are_read_and_changed_by_name(values
     }
 
 
-def test_s4_with_namespaces_named_only_nodes_are_seen_of_the_rest():
+def test_s4_with_namespaces_named_only_nodes_and_volumes_are_seen_of_the_rest():
     bodies = objects(render({"watchNamespaces": ["research", "teaching"]}))
     cluster, *others = roles_of(bodies)
-    assert granted_verbs([cluster]) == rights({"nodes": ALLOWED["nodes"]})
+    assert granted_verbs([cluster]) == rights(CLUSTER)
     assert [role["metadata"]["namespace"] for role in others] == ["research", "teaching", "sterna-system"]
     assert {right.resource for right in granted_verbs([others[-1]])} == OWN
     (deployment,) = of_kind(bodies, "Deployment")
@@ -328,7 +333,7 @@ def test_s4_with_namespaces_named_the_api_server_refuses_it_the_other_ones(contr
         assert not may(control_plane, operator, Right("", "configmaps", "", "patch"), namespace=namespace, name=CONFIG)
         everything = granted_verbs(roles_of(objects(render())))
         at_default = {right for right in everything if may(control_plane, operator, right, namespace="default")}
-        assert at_default == rights({"nodes": ALLOWED["nodes"]})
+        assert at_default == rights(CLUSTER)
     control_plane.api().delete(f"/api/v1/namespaces/{jobs}")
 
 

@@ -1,5 +1,9 @@
 """Manifests of small jobs, in the shapes that users of each kind write."""
 
+from typing import Any
+
+import yaml
+
 
 def tfjob(
     name: str,
@@ -100,3 +104,16 @@ spec:
       template: {{spec: {{terminationGracePeriodSeconds: 0, containers: [{{name: pytorch, image: localhost/none:1,
         command: [torchrun, train.py], resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}
 """
+
+
+def job_of(name: str, *, workers: tuple[int, int] = (1, 1), claim: str = "", **pod: Any) -> str:
+    """An ElasticJob with a whole template, whose pod has these fields."""
+    body: dict[str, Any] = yaml.safe_load(elasticjob(name, workers=workers))
+    spec = body["spec"]
+    container = {"name": "main", **{key: spec.pop(key) for key in ("image", "command", "resources")}}
+    inside: dict[str, Any] = {"containers": [container], "terminationGracePeriodSeconds": 0, **pod}
+    if claim:
+        inside["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    for key in ("terminationGracePeriodSeconds", "restartPolicy"):
+        spec.pop(key)
+    return yaml.safe_dump({**body, "spec": {**spec, "template": {"spec": inside}}})

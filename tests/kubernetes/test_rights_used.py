@@ -10,9 +10,10 @@ import yaml
 
 from sterna.engines.kubernetes.progress.monitor_tokens import AUDIENCE
 from tests.cluster.requests import Body, until
+from tests.cluster.volumes import Volumes
 from tests.deploy.rbac import EVERYTHING, REASONED, Right, granted_verbs, refused_verbs, roles_of, used_verbs
 from tests.deploy.rendering import objects, render
-from tests.kubernetes.jobs import elasticjob, mpijob, pytorchjob, tfjob
+from tests.kubernetes.jobs import elasticjob, job_of, mpijob, pytorchjob, tfjob
 from tests.kubernetes.lab import Lab
 from tests.kubernetes.rights import USER
 from tests.kubernetes.sharepods import SharePods, install
@@ -37,6 +38,25 @@ def _forged(lab: Lab) -> str:
 def _phases(lab: Lab) -> set[str]:
     found = lab.api.items(f"/apis/sterna.dev/v1alpha1/namespaces/{lab.namespace}/migrations")
     return {str(move.get("status", {}).get("phase", "")) for move in found}
+
+
+def _mount_a_claim_of_each_sort(lab: Lab) -> None:
+    """Of one that is bound the volume is read, of another one the storage class."""
+    with Volumes(lab.api, lab.namespace) as volumes:
+        volumes.bound("bound")
+        volumes.claim("unbound", storageClassName=volumes.storage_class(waits_for_pod=False))
+        volumes.until_bound("bound")
+        for claim in ("bound", "unbound"):
+            lab.submit(job_of(f"six-{claim}", claim=claim))
+        lab.until_pods("six-bound", "six-bound-worker-0")
+        lab.until(lambda: "VolumesNotReady" in _told(lab, "six-unbound"), "the other one waits for its claim")
+        for claim in ("bound", "unbound"):
+            lab.delete("ElasticJob", f"six-{claim}")
+        lab.until(lambda: not lab.all_pods("six-bound"), "it has gone")
+
+
+def _told(lab: Lab, job: str) -> str:
+    return " ".join(str(event["message"]) for event in lab.events(job))
 
 
 def test_s4_no_right_is_granted_that_is_never_used(lab: Lab, tmp_path: Path):
@@ -66,6 +86,7 @@ def test_s4_no_right_is_granted_that_is_never_used(lab: Lab, tmp_path: Path):
             lab.until_rest()
         lab.nodes.exit(leader, 0)
         lab.until(partial(lab.gone, kind, name), f"{name} has gone")
+    _mount_a_claim_of_each_sort(lab)
     lab.submit(tfjob("five", workers=(2, 2, 2), cpu="1"))
     lab.until_pods("five", "five-ps-0", "five-worker-0", "five-worker-1")
     first = lab.pods("five")[-1]["metadata"]

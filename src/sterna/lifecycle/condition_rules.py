@@ -65,6 +65,7 @@ class Facts:
     all_ready: bool  # every worker that it should hold is there and ready, or through
     kept_out: Because | None = None  # why workers are not let in without which the others train nothing. None: all are
     problem: str = ""  # why its spec as it is now is not followed: field, value, what would do. Empty: it is
+    unhonoured: str = ""  # what its spec asks for and does not get. Empty: it gets all of it
 
 
 class News(NamedTuple):
@@ -99,6 +100,10 @@ def trains(workload: Workload, held: Workers, running: Collection[Place]) -> boo
 
 def _usual(facts: Facts, known: Conditions) -> Iterator[News]:
     kind, name, change = facts.kind, f"{facts.kind} {facts.job_id}", facts.change
+    if facts.unhonoured:
+        yield News(ConditionType.FIELDS_NOT_HONOURED, True, "FieldsNotHonoured", facts.unhonoured)
+    elif is_true(known, ConditionType.FIELDS_NOT_HONOURED):
+        yield News(ConditionType.FIELDS_NOT_HONOURED, False, "AllHonoured", "nothing in its spec is left out")
     if not ended(known):
         yield News(ConditionType.CREATED, True, of_kind(kind, Kinded.CREATED), f"{name} is created.")
     if facts.phase in FINISHED:

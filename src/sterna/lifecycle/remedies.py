@@ -19,6 +19,8 @@ SOONER: Mapping[Why, str] = {
     Why.NODES_REFUSED: "one of these nodes is tried again, or another one joins; their events say why they refused",
     Why.NODES_FLAPPING: "one of these nodes has been steady for some minutes, or another one joins",
     Why.ADMISSION_DENIED: "the quota is raised or used less, the policy changes, or its owner edits the job",
+    Why.SCHEDULING_GATED: "the gates are removed from its pod templates",
+    Why.VOLUMES_NOT_READY: "the claim is bound to a volume, or its workers mount another one",
     Why.WHOLE_SIZE: "so much room becomes free at once, its size gets smaller, or the policy is an elastic one",
     Why.RESERVED: "the job that the room is kept for has started",
     Why.SCALED_BY_OWNER: "its owner raises its largest size again",

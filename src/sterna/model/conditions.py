@@ -17,6 +17,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    FIELDS_NOT_HONOURED = "FieldsNotHonoured"  # what its spec asks for and does not get, by path; first in the list
     # ours, which the kinds of others do not have; `OURS` below
     ADMITTED = "Admitted"  # it has its places
     GANG_READY = "GangReady"  # every worker it should hold is there and ready
@@ -92,6 +93,8 @@ def with_condition(conditions: Conditions, news: Condition) -> Conditions:
     if old is not None and old.status is news.status:
         news = news._replace(transition_s=old.transition_s)
     others = (condition for condition in conditions if condition is not old)
+    if news.type is ConditionType.FIELDS_NOT_HONOURED:
+        return (news, *others)  # about the spec rather than the job: the last one still tells how the job is
     return (*_after_effects(others, news), news)
 
 

@@ -32,6 +32,8 @@ class Why(StrEnum):
     NODES_REFUSED = "NodesRefused"
     NODES_FLAPPING = "NodesFlapping"
     ADMISSION_DENIED = "AdmissionDenied"
+    SCHEDULING_GATED = "SchedulingGated"
+    VOLUMES_NOT_READY = "VolumesNotReady"
     RESERVED = "Reserved"
     SUSPENDED = "Suspended"
     WHOLE_SIZE = "WholeSize"
@@ -78,6 +80,8 @@ _SENTENCES: dict[Why, str] = {
     Why.NODES_REFUSED: "the nodes that could hold it refused its workers and are left alone for a while",
     Why.NODES_FLAPPING: "the nodes that could hold it came and went too often, and must be steady for a while first",
     Why.ADMISSION_DENIED: "a quota or a policy of the cluster does not let its workers in; it is tried again later",
+    Why.SCHEDULING_GATED: "its pod templates have scheduling gates, which whatever put them there removes",
+    Why.VOLUMES_NOT_READY: "a volume that its workers mount cannot be used yet",
     Why.RESERVED: "the room that is free is kept for a job that has waited longer",
     Why.SUSPENDED: "its owner suspended it",
     Why.WHOLE_SIZE: "the policy gives it its whole size or nothing, and there is no room for all of it",

@@ -11,6 +11,14 @@ from them.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+# where the volumes of claims that jobs mount can be, and how claims that have none yet get one
+- apiGroups: [""]
+  resources: [persistentvolumes]
+  verbs: [get]
+# the same
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [get]
 {{- if and .Values.watchNamespaces .Values.seeAllPods }}
 # pods of namespaces that are not its own to look after take room on the nodes (seeAllPods)
 - apiGroups: [""]
@@ -69,6 +77,10 @@ from them.
 - apiGroups: [sterna.dev]
   resources: [elasticjobs/finalizers]
   verbs: [update]
+# claims that jobs mount, by name: a job waits for one that is not bound
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get]
 # workers; those of others are only read, because they take room
 - apiGroups: [""]
   resources: [pods]

@@ -212,6 +212,8 @@ def _rank(workload: Workload, standing: Standing, place: Place, members: tuple[M
 
 def _put(spec: Body, seat: Seat, options: Options) -> None:
     spec.pop("nodeName", None)
+    if options.binding is not Binding.NONE:
+        spec.pop("schedulingGates", None)  # a job is placed once it has none, and what is placed has none
     match options.binding:
         case Binding.NODE_NAME:
             spec["nodeName"] = seat.worker.node

@@ -17,6 +17,7 @@ from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, Api
 from sterna.engines.kubernetes.bodies.monitor_address import monitor_at
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.kubeshare.share_placement import Sharing
+from sterna.engines.kubernetes.loop.claim_reader import ClaimReader
 from sterna.engines.kubernetes.loop.cycles import Decider
 from sterna.engines.kubernetes.loop.engine import KubernetesEngine
 from sterna.engines.kubernetes.loop.job_runner import Carrier
@@ -28,7 +29,7 @@ from sterna.engines.kubernetes.migrations.migration_objects import Migrations, R
 from sterna.engines.kubernetes.process.clock import Clock, SystemClock, Timeline
 from sterna.engines.kubernetes.process.election import Election, Timing
 from sterna.engines.kubernetes.process.health import Health, serve_health
-from sterna.engines.kubernetes.process.settings import CONFIG, LEASE, OperatorConfig
+from sterna.engines.kubernetes.process.settings import CONFIG, LEASE, Binding, OperatorConfig
 from sterna.engines.kubernetes.progress.monitor_tokens import MonitorTokens
 from sterna.engines.kubernetes.progress.report_intake import Reporting
 from sterna.engines.kubernetes.progress.speed_store import Keeper
@@ -81,11 +82,20 @@ class Operator:
             now=self.timeline.now,
             trust=TrustRules(lost_after_s=config.node_lost_after_s),
             share_learning=config.share_learning,
+            places_pods=config.binding is not Binding.NONE,
         )
         self._recorder = Recorder(guarded, instance=config.identity, clock=clock)
         self._node_watch = NodeWatch(self.cache, self.world.roster, self._recorder, self.timeline, config)
         parts = (guarded, self.cache, self.world, self.timeline, self._recorder, config)
         self.carrier = Carrier(*parts, notice=self._notice, on_written=self._written, monitor=monitor_at(config))
+        self.claim_reader = ClaimReader(
+            api,
+            self.world.claims,
+            self.world.jobs,
+            self.timeline,
+            changed=self.world.look_again_at,
+            notice=self._notice,
+        )
         self.engine = KubernetesEngine(guarded, self.cache, self.world, self.carrier, self.timeline, config)
         self.migrations = Migrations(*parts, read_migration, notice=self._notice)
         self.keeper = Keeper(guarded, self.cache, self.world.lessons, config)
@@ -173,6 +183,7 @@ class Operator:
                 group.create_task(self.carrier.run(epoch))
                 group.create_task(self.migrations.run())
                 group.create_task(self.keeper.run())
+                group.create_task(self.claim_reader.run())
                 group.create_task(self.decider.run())
                 group.create_task(self._considering.run())
                 group.create_task(self._node_watch.run())
@@ -189,7 +200,7 @@ class Operator:
     @property
     def at_rest(self) -> bool:
         """Nothing is left to do for what is known: no job is being carried on, and no cycle is asked for."""
-        parts = (self.carrier, self.migrations, self.decider, self.keeper)
+        parts = (self.carrier, self.migrations, self.decider, self.keeper, self.claim_reader)
         return self.leads and all(part.at_rest for part in parts)
 
     def health(self) -> Health:

@@ -25,9 +25,9 @@ Workers = tuple[Worker, ...]
 
 
 def takes_part(view: JobView) -> bool:
-    """May the core decide about this job? Not if it has ended, is suspended, deleted or another controller's."""
+    """May the core decide about this job? Not if it ended, is suspended, deleted, held back or another controller's."""
     workload, standing = view.workload, view.standing
-    if workload is None or view.deleting or is_others(view) or standing.finished:
+    if workload is None or view.deleting or is_others(view) or standing.finished or view.is_held_back:
         return False
     return standing.enqueued_s is not None and not workload.run_policy.suspend and standing.phase is not Phase.SUSPENDED
 
@@ -104,6 +104,14 @@ def explained(view: JobView, because: Because) -> Standing:
     # An API server puts the keys of a map into an order of its own.
     same = (standing.reason, dict(standing.numbers)) == (told["reason"], dict(told["numbers"]))
     return standing if same else replace(standing, **told)
+
+
+def held_back(view: JobView, now_s: float) -> Standing:
+    """A job that may not be started waits, and says why. The same object if it does."""
+    because = view.hold.because
+    if because is None or not view.is_held_back or view.standing.phase is Phase.SUSPENDED:
+        return view.standing
+    return explained(view.but(given_up(view, because, now_s)), because)
 
 
 def _holding(

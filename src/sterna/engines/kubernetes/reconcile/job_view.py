@@ -12,6 +12,7 @@ from sterna.engines.kubernetes.apiserver.objects import Body, ConfigMapObject, P
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.lifecycle.admission_denials import PATIENCE_S
+from sterna.lifecycle.held_back import FREE, Hold
 from sterna.model.conditions import Conditions
 from sterna.model.ids import JobId
 from sterna.model.jobs import JobSpec, Role
@@ -71,6 +72,8 @@ class JobView:
     workload: Workload | None  # the last reading that made sense. None: there is none
     kept: str = ""  # ... as it is kept for an operator that knows nothing of it. Empty: it is too large, or none
     problem: str = ""  # why the spec as it is now makes no sense. Empty: it does
+    unhonoured: str = ""  # what the spec asks for and does not get, by path. Empty: it gets all of it
+    hold: Hold = FREE  # what keeps it from being started, and where its volumes let it run
     templates: Mapping[Role, Body] = field(default_factory=dict)  # raw pod templates {"metadata":, "spec":}, whole
     main_container: str = ""  # whose end decides (MPIJob's mainContainer). Empty: the kind's usual one
     status: JobStatus = JobStatus()
@@ -92,6 +95,11 @@ class JobView:
     def spec(self) -> JobSpec | None:
         """What the scheduling core is told. None: there is no reading that makes sense."""
         return None if self.workload is None else self.workload.job_spec(submitted_s=self.created_s)
+
+    @property
+    def is_held_back(self) -> bool:
+        """It holds nothing and may not be started. One that holds something goes on."""
+        return self.hold.holds and not self.standing.seats
 
     def but(self, standing: Standing) -> "JobView":
         """The same look with another intention."""

@@ -23,7 +23,7 @@ from sterna.engines.kubernetes.reconcile.changes import followed
 from sterna.engines.kubernetes.reconcile.denied_seats import heeded
 from sterna.engines.kubernetes.reconcile.effects import DeleteJob, Effect
 from sterna.engines.kubernetes.reconcile.effects_due import clean_up_due, effects_due, next_removal_s
-from sterna.engines.kubernetes.reconcile.intentions import is_others
+from sterna.engines.kubernetes.reconcile.intentions import held_back, is_others
 from sterna.engines.kubernetes.reconcile.job_view import JobView, Options
 from sterna.engines.kubernetes.reconcile.last_words import heard
 from sterna.engines.kubernetes.reconcile.lost_seats import seats_left
@@ -111,6 +111,7 @@ class _Turn:
                 self.standing = restarted(self.look, missed, self.now_s)
             self.standing = followed(self.look, self.now_s)
             self._forgive()
+            self.standing = held_back(self.view.but(self.standing), self.now_s)
         look = self.look
         conditions = conditions_now(look, self.now_s)
         self.events += told_of_past(self.view.status.recorded, look.standing)

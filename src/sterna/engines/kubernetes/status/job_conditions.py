@@ -30,6 +30,7 @@ def conditions_now(look: Look, now_s: float) -> Conditions:
         all_ready=look.all_ready,
         kept_out=standing.denial.because if standing.denial is not None and keeps_from_training(look) else None,
         problem=view.problem,
+        unhonoured=view.unhonoured,
     )
     return rules.conditions_now(view.status.conditions, facts, now_s)
 
@@ -60,7 +61,7 @@ def events_of(view: JobView, conditions: Conditions) -> tuple[JobEvent, ...]:
     return tuple(events)
 
 
-_BAD = frozenset({ConditionType.FAILED, ConditionType.RESTARTING})
+_BAD = frozenset({ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.FIELDS_NOT_HONOURED})
 _TOLD = frozenset(ConditionType) - {
     *(ConditionType.GANG_READY, ConditionType.RESIZING, ConditionType.MIGRATING),  # told when they are over, with costs
     ConditionType.PREEMPTED,

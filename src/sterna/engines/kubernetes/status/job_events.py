@@ -43,6 +43,7 @@ class Reason(StrEnum):
     WORKERS_LOST = "WorkersLost"
     ADMISSION_DENIED = "AdmissionDenied"
     EDIT_IGNORED = "EditIgnored"
+    FIELDS_NOT_HONOURED = "FieldsNotHonoured"
     NO_CHECKPOINTS = "NoCheckpointDirectory"
     STATUS_UNREADABLE = "StatusUnreadable"
     REPORT_REFUSED = "ReportRefused"

@@ -21,6 +21,7 @@ from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.reconcile.job_view import JobStatus, JobView, NodeFacts
 from sterna.engines.kubernetes.status.kept_spec import kept_read, kept_spec, kept_text
 from sterna.engines.kubernetes.status.status_reading import status_read
+from sterna.engines.kubernetes.world.claim_index import Claims
 from sterna.engines.kubernetes.world.removed_owners import (
     is_config_left,
     is_controlled,
@@ -43,6 +44,9 @@ class ParsedJob(Protocol):
     @property
     def workload(self) -> Workload: ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]: ...  # what it asks for and does not get
+
 
 _UNREADABLE = "sterna.dev/unreadable"
 
@@ -53,7 +57,18 @@ class KnownJob:
     """`object` is the newest there is; what was read of it is kept until its owner edits it."""
 
     __slots__ = (
-        *("is_read", "main_container", "managed_by", "object", "problem", "resource", "valid", "vanished", "workload"),
+        *(
+            "is_read",
+            "main_container",
+            "managed_by",
+            "object",
+            "problem",
+            "resource",
+            "unhonoured",
+            "valid",
+            "vanished",
+        ),
+        "workload",
     )
 
     def __init__(self, resource: Resource, found: JobObject) -> None:
@@ -63,6 +78,7 @@ class KnownJob:
         self.workload: Workload | None = None  # what it goes by. None: no spec of it ever made sense
         self.valid: ValidSpec | None = None  # ... and the last spec that did
         self.problem = ""
+        self.unhonoured = ""
         self.managed_by: str | None = None
         self.main_container = ""
         self.vanished: dict[str, Pod] = {}  # by uid: gone, and their termination messages not yet taken into account
@@ -90,7 +106,9 @@ class KnownJob:
 class KnownJobs:
     """`nodes` is the roster's own table, which is always up to date."""
 
-    def __init__(self, cache: Cache, parse: Parse, nodes: Mapping[str, NodeFacts]) -> None:
+    def __init__(
+        self, cache: Cache, parse: Parse, nodes: Mapping[str, NodeFacts], claims: Claims | None = None
+    ) -> None:
         self.by_uid: dict[str, KnownJob] = {}
         self.on_change: Callable[[str], None] = lambda _: None  # something happened to the job of this uid
         self.on_happening: Callable[[Happening], None] = lambda _: None
@@ -98,6 +116,7 @@ class KnownJobs:
         self._cache = cache
         self._parse = parse
         self._nodes = nodes
+        self._claims = claims or Claims()
         for resource, store in cache.jobs.items():
             store.listen(self._listener(resource))
         cache.pods.listen(self._pod_changed)
@@ -154,6 +173,8 @@ class KnownJobs:
             workload=job.workload if rival is None else None,
             problem=job.problem if rival is None else f"metadata.name: {rival.resource.kind} {meta.name} has this name",
             kept="" if job.valid is None else job.valid.text,
+            unhonoured=job.unhonoured,
+            hold=self._claims.hold_of(job.key, job.workload),
             templates={} if job.valid is None else Templates(job.valid.spec, job.valid.workload),
             main_container=job.main_container,
             status=status,
@@ -314,7 +335,8 @@ class KnownJobs:
             job.managed_by = _UNREADABLE  # our mistake, not its owner's: it is left alone until it can be read
 
     def _valid(self, job: KnownJob, document: dict[str, Any]) -> ValidSpec:
-        workload = self._parse(document).workload
+        parsed = self._parse(document)
+        workload, job.unhonoured = parsed.workload, "; ".join(parsed.warnings)
         written = kept_spec(document["spec"], document["metadata"]["labels"], document["metadata"]["annotations"])
         text = kept_text(written, known=status_of(job.object).recorded.kept)
         return ValidSpec(workload, job.object.spec, text)

@@ -7,20 +7,27 @@ from sterna.engines.kubernetes.reconcile.intentions import is_others
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.lifecycle.gang_roles import size_of
+from sterna.lifecycle.held_back import FREE, NOWHERE
 from sterna.lifecycle.job_value import TrainingFacts, job_value
 from sterna.lifecycle.node_refusals import in_force
 from sterna.model.jobs import Job, JobSpec, Worker
+from sterna.model.node_affinity import all_terms
 
 FactsOf = Callable[[JobView, JobSpec], TrainingFacts]
 
 
 def value_of(view: JobView, facts_of: FactsOf = lambda *_: TrainingFacts()) -> Job | None:
-    """None: it has no spec, has not been taken in yet, has ended or is not ours; whatever pods it still has take
-    room like any other pods. `facts_of` tells how such a job trains.
+    """None: it has no spec, has not been taken in yet, has ended, is held back or is not ours; whatever pods it still
+    has take room like any other pods. `facts_of` tells how such a job trains.
     """
     spec, standing = view.spec, view.standing
     if spec is None or standing.enqueued_s is None or standing.finished or view.deleting or is_others(view):
         return None
+    if view.is_held_back:
+        return None
+    if view.hold is not FREE:
+        terms = NOWHERE if view.hold.holds else all_terms(spec.node_terms, view.hold.terms)
+        spec = replace(spec, node_terms=terms)
     if kept_from := in_force(standing.refusals):
         spec = replace(spec, kept_from=frozenset(refusal.node for refusal in kept_from))
     denial, denied = standing.denial, ""

@@ -9,6 +9,7 @@ from sterna.engines.kubernetes.apiserver.objects import Pod
 from sterna.engines.kubernetes.apiserver.ownership import JobKey, job_key_of
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.progress.training_facts import Lessons
+from sterna.engines.kubernetes.world.claim_index import Claims
 from sterna.engines.kubernetes.world.job_index import KnownJob, KnownJobs, Parse, status_of
 from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.engines.kubernetes.world.node_index import Roster
@@ -34,7 +35,9 @@ class World:
         now: Callable[[], float],
         trust: TrustRules | None = None,
         share_learning: bool = False,
+        places_pods: bool = True,
     ) -> None:
+        """`places_pods` False: the cluster's own scheduler does."""
         self.on_change: Callable[[str], None] = lambda _: None
         self._counted: dict[str, JobId] = {}  # uid -> id, of jobs that have a value
         self._values: dict[JobId, Job] = {}  # in order of arrival
@@ -45,7 +48,8 @@ class World:
         self._cache = cache
         self.roster = Roster(cache, self._is_counted, now=now, trust=trust or TrustRules())
         self.lessons = Lessons(self._accelerator_of, shared=share_learning)
-        self.jobs = KnownJobs(cache, parse, self.roster.facts)
+        self.claims = Claims(obeyed=places_pods)
+        self.jobs = KnownJobs(cache, parse, self.roster.facts, self.claims)
         self.jobs.on_change = self._job_changed
         self.roster.on_facts = self._node_changed
 
@@ -62,6 +66,10 @@ class World:
     def touch(self, uid: str) -> None:
         """Something is told of this job that the next decision should see. It need not be looked at for that."""
         self._changed.add(uid)
+
+    def look_again_at(self, uid: str) -> None:
+        """Something that this job depends on changed: it is looked at, and the next decision sees it."""
+        self._job_changed(uid)
 
     def touch_category(self, category: str) -> None:
         """Much was learned about jobs of this category, as `Lessons.learned_as` has it."""
