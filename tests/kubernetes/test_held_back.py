@@ -91,7 +91,10 @@ def test_a_job_runs_where_the_volumes_of_its_claims_are(lab: Lab, volumes: Volum
 def test_a_job_waits_for_its_claim_by_name_and_starts_once_it_is_bound(lab: Lab, volumes: Volumes):
     lab.nodes.add(1, gpus=2)
     lab.start()
+    volumes.claim("later", storageClassName=volumes.storage_class(waits_for_pod=True))
+    lab.submit(job_of("first", claim="later"))
     lab.submit(job_of("job", claim="data"))
+    until_said(lab, "first", "VolumesNotReady", "later waits for its first consumer", "selected-node")
     until_said(lab, "job", "VolumesNotReady", "data is not there")
     storage = volumes.storage_class(waits_for_pod=False)
     volumes.claim("data", storageClassName=storage)

@@ -6,8 +6,10 @@ runs goes on, and gets no new places while it is held back.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from sterna.model.jobs import JobSpec
 from sterna.model.node_affinity import NodeTerm, all_terms
 from sterna.model.why import Because, Why
 from sterna.model.workload import Workload
@@ -51,6 +53,14 @@ def hold_of(workload: Workload, claims: Sequence[ClaimState | None]) -> Hold:
     for own in dict.fromkeys(claim.terms for claim in found):  # volumes of one place demand the same
         terms = all_terms(terms, own)
     return Hold(terms=terms)
+
+
+def placed_under(spec: JobSpec, hold: Hold) -> JobSpec:
+    """What is asked of nodes while this holds: a job that runs and is held back gets no new place anywhere."""
+    if hold is FREE:
+        return spec
+    terms = NOWHERE if hold.holds else all_terms(spec.node_terms, hold.terms)
+    return replace(spec, node_terms=terms)
 
 
 def _too_many(workload: Workload, claim: ClaimState) -> str:

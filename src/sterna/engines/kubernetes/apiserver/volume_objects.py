@@ -5,7 +5,7 @@ from sterna.engines.kubernetes.apiserver.objects import KubeObject, Shape
 
 class Expression(Shape, frozen=True):
     key: str = ""
-    operator: str = "In"  # of allowed topologies there is none: the label has one of the values
+    operator: str = ""
     values: list[str] | None = None
 
 
@@ -49,11 +49,5 @@ class ClaimObject(KubeObject, frozen=True):
     status: ClaimStatus = ClaimStatus()
 
 
-class Topology(Shape, frozen=True):
-    match_label_expressions: list[Expression] | None = None
-
-
 class StorageClassObject(KubeObject, frozen=True):
-    provisioner: str = ""
     volume_binding_mode: str | None = None
-    allowed_topologies: list[Topology] | None = None

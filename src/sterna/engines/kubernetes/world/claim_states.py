@@ -1,7 +1,8 @@
 """What a claim, its volume and its storage class say about where a pod that mounts it may run. Pure.
 
-As kube-scheduler reads them: a claim must be bound, or be one that waits for its first consumer; the volume's node
-affinity holds, and so do its labels of zone and region, on nodes that have any such label.
+As kube-scheduler reads them: the volume's node affinity holds, and so do its labels of zone and region, on nodes that
+have any such label. One thing is asked of a claim that kube-scheduler does not ask: it must be bound even if its class
+lets it wait for its first consumer.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,6 @@ from sterna.model.node_affinity import LabelOperator, LabelRequirement, NodeTerm
 BOUND = "pv.kubernetes.io/bind-completed"
 CLASS = "volume.beta.kubernetes.io/storage-class"  # of old, before there was a field for it
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAITS_FOR_POD = "WaitForFirstConsumer"
 ONE_POD = "ReadWriteOncePod"
 
@@ -53,12 +53,16 @@ def claim_state(
         return ClaimState(name, terms=volume_terms(volume), one_pod=one_pod)
     if claim.spec.volume_name or storage is None or storage.volume_binding_mode != WAITS_FOR_POD:
         return ClaimState(name, "is not bound to a volume yet")
+    if node := claim.metadata.annotation(SELECTED_NODE):
+        return ClaimState(name, f"is not bound to a volume yet, which is made for node {node}")
     return ClaimState(name, _NO_CONSUMER)
 
 
+# kube-scheduler would choose a node and then wait for the volume. We place a whole gang at once, on several nodes, and
+# where the volume of one of them ends up decides about the others: it has to be known before.
 _NO_CONSUMER = (
-    "waits for its first consumer, and Sterna makes no pod whose volume is not there yet: bind it beforehand, by its"
-    f" volumeName or the annotation {SELECTED_NODE}"
+    "waits for its first consumer, and Sterna starts no job before its volumes are there: bind it beforehand, by its"
+    f" volumeName or by naming a node in its annotation {SELECTED_NODE}"
 )
 
 

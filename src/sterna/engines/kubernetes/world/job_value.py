@@ -7,11 +7,10 @@ from sterna.engines.kubernetes.reconcile.intentions import is_others
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.lifecycle.gang_roles import size_of
-from sterna.lifecycle.held_back import FREE, NOWHERE
+from sterna.lifecycle.held_back import placed_under
 from sterna.lifecycle.job_value import TrainingFacts, job_value
 from sterna.lifecycle.node_refusals import in_force
 from sterna.model.jobs import Job, JobSpec, Worker
-from sterna.model.node_affinity import all_terms
 
 FactsOf = Callable[[JobView, JobSpec], TrainingFacts]
 
@@ -25,9 +24,7 @@ def value_of(view: JobView, facts_of: FactsOf = lambda *_: TrainingFacts()) -> J
         return None
     if view.is_held_back:
         return None
-    if view.hold is not FREE:
-        terms = NOWHERE if view.hold.holds else all_terms(spec.node_terms, view.hold.terms)
-        spec = replace(spec, node_terms=terms)
+    spec = placed_under(spec, view.hold)
     if kept_from := in_force(standing.refusals):
         spec = replace(spec, kept_from=frozenset(refusal.node for refusal in kept_from))
     denial, denied = standing.denial, ""
