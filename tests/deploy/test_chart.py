@@ -351,6 +351,12 @@ def test_the_journal_may_be_off(monitor):
     assert ("volumes" in pod) is monitor
 
 
+def test_the_chart_gives_a_silent_node_as_long_as_the_operator_does_by_itself():
+    for values, seconds in (({}, OperatorConfig().node_lost_after_s), ({"nodeLostAfterSeconds": 0.5}, 0.5)):
+        pod, *_ = journal_of(values)
+        assert f"--node-lost-after={seconds:g}s" in pod["containers"][0]["args"]
+
+
 def test_the_charts_journal_is_what_the_operator_takes_for_itself():
     _, arguments, _, _ = journal_of({})
     defaults = OperatorConfig()

@@ -18,7 +18,7 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.feasibility import cannot_start
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Job
-from sterna.model.nodes import Device, Guest, Node
+from sterna.model.nodes import Device, Doubt, Guest, Node
 from sterna.model.phases import Phase
 from sterna.model.plan import Decision
 from sterna.model.resources import Resources
@@ -242,6 +242,14 @@ class TestNeverFits:
         [
             pytest.param({"n": {"cordoned": True}}, Why.NODES_CORDONED, "n", id="the only node is cordoned"),
             pytest.param({"n": {"ready": False}}, Why.NODES_NOT_READY, "n", id="the only node is not ready"),
+            pytest.param({"n": {"doubt": Doubt.NOT_READY}}, Why.NODES_NOT_READY, "n", id="it has just fallen silent"),
+            pytest.param({"n": {"doubt": Doubt.FLAPPING}}, Why.NODES_FLAPPING, "n", id="the only node flaps"),
+            pytest.param(
+                {"n": {"doubt": Doubt.FLAPPING}, "m": {"cordoned": True}},
+                Why.NODES_FLAPPING,
+                "n",
+                id="one flaps, which ends by itself, and another one is cordoned",
+            ),
             pytest.param(
                 {"n": {"ready": False, "cordoned": True}, "m": {"cordoned": True}},
                 Why.NODES_CORDONED,
@@ -260,6 +268,17 @@ class TestNeverFits:
         reason = told(view, decided(view, name), "x")
         assert reason.why is why
         assert names is None or dict(reason.numbers)["nodes"] == names
+
+    @pytest.mark.parametrize("doubt", Doubt)
+    def test_what_runs_on_a_node_in_doubt_stays_at_its_size_and_what_waits_for_its_room_is_told(self, doubt):
+        nodes = [node("m", gpus=2), replace(node("n", gpus=4), doubt=doubt)]
+        jobs = [job("runs", needs=2, on=["n", "n"]), job("beside", needs=2, on=["m", "m"]), job("x", needs=2)]
+        view = cluster(nodes=nodes, jobs=jobs)
+        decision = decided(view)
+        assert (where(decision, "runs"), where(decision, "beside"), where(decision, "x")) == ({"n"}, {"m"}, set())
+        reason = told(view, decision, "x")
+        why = Why.NODES_FLAPPING if doubt is Doubt.FLAPPING else Why.NODES_NOT_READY
+        assert (reason.why, dict(reason.numbers)["nodes"]) == (why, "n")
 
     def test_a_job_is_kept_from_nodes_that_refused_it_and_is_told_so(self):
         nodes, refused = [node("m", gpus=4), node("n", gpus=4)], {"kept_from": frozenset({NodeId("n")})}
