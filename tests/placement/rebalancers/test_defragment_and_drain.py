@@ -7,7 +7,7 @@ import pytest
 
 from sterna.model.ids import JobId
 from sterna.model.jobs import Job
-from sterna.model.nodes import Taint, Toleration
+from sterna.model.nodes import Doubt, Taint, Toleration
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import Grant
 from sterna.model.why import KEPT, Why
@@ -166,6 +166,13 @@ def test_drain_never_stops_a_job_that_finds_no_room_elsewhere():
     assert decision.steps == ()
     assert {move.because.why for move in decision.considered} == {Why.NO_TARGET}
     assert decision.wake_s == 130.0
+
+
+@pytest.mark.parametrize("doubt", Doubt)
+def test_a_doubt_about_a_node_is_no_reason_to_leave_it(doubt):
+    nodes = [node("doubted", gpus=4, doubt=doubt), node("open", gpus=4)]
+    decision = look(world(nodes, [job("j", needs=2, on=["doubted", "doubted"], left=LONG_S)]), "drain")
+    assert (decision.considered, decision.steps) == ((), ())
 
 
 def test_a_job_that_tolerates_the_taint_is_at_home_there():

@@ -42,9 +42,10 @@ def drain(question: Question, options: DrainOptions) -> Answer:
 
 
 def _is_closed_in(question: Question, unit: Unit) -> bool:
-    """Would one of its nodes not admit it if it were new?"""
+    """Would one of its nodes not admit it if it were new? One that is in doubt may yet, and what is there stays."""
     frame, spec = question.scene.frame, unit.job.spec
-    return any(node in frame.index and not frame.admits(frame.index[node], spec) for node in unit.leaves)
+    places = [frame.index[node] for node in unit.leaves if node in frame.index]
+    return any(frame.nodes[at].doubt is None and not frame.admits(at, spec) for at in places)
 
 
 def _look(question: Question, room: Room, unit: Unit) -> Bundle | Stay:
