@@ -1,6 +1,6 @@
 """Quotas, policies and webhooks that do not let pods in: the job says so, gives its room back, and is tried again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -72,9 +72,31 @@ def test_a_gang_that_a_quota_does_not_let_in_leaves_its_gpus_to_another_and_runs
     lab.until(lambda: "denial" not in scheduling(lab, "gang"), "the past is forgotten")
 
 
-def test_a_job_whose_template_a_limit_range_refuses_waits_until_its_owner_mends_it(lab: Lab):
+def one_gpu_each(lab: Lab) -> None:
     limits = {"limits": [{"type": "Container", "max": {"nvidia.com/gpu": "1"}}]}
     lab.api.create(f"/api/v1/namespaces/{lab.namespace}/limitranges", {"metadata": {"name": "most"}, "spec": limits})
+
+
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        pytest.param(one_gpu_each, id="by a limit range"),
+        pytest.param(lambda lab: quota(lab, pods="0"), id="by a quota"),
+    ],
+)
+def test_a_job_that_would_still_be_refused_is_not_placed_again_to_find_out(lab: Lab, refuse: Callable[[Lab], None]):
+    refuse(lab)
+    lab.nodes.add(1, gpus=2)
+    lab.start(**HASTE)
+    lab.submit(elasticjob("greedy", gpus=2))
+    until_denied(lab, "greedy")
+    lab.until(lambda: scheduling(lab, "greedy")["denial"]["times"] == 3, "it was asked about twice more")
+    assert [event["count"] for event in lab.events("greedy") if event["reason"] == "Placed"] == [1]
+
+
+def test_a_job_whose_template_a_limit_range_refuses_waits_until_its_owner_mends_it(lab: Lab):
+    one_gpu_each(lab)
     lab.nodes.add(1, gpus=2)
     lab.start(**HASTE)
     lab.submit(elasticjob("greedy", gpus=2))

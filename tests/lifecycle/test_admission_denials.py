@@ -9,16 +9,18 @@ from sterna.lifecycle.admission_denials import (
     MOST_S,
     PATIENCE_S,
     WORDS_MAX,
+    Answer,
     Denial,
+    asked,
     cleaned,
     forgiven,
     given_back,
     in_words,
     is_due,
     let_in,
+    may_ask,
     next_moment_s,
     refused,
-    renewed,
     size_let_in,
 )
 from sterna.model.jobs import JobSpec
@@ -67,14 +69,23 @@ def test_pauses_double_and_jobs_that_were_denied_together_come_back_one_by_one(t
     assert twice[0] == twice[1], "the same job waits the same time: nothing is left to chance"
 
 
-def test_a_job_asks_again_when_its_time_is_over_or_its_owner_edits_it():
+def test_it_is_asked_again_when_its_time_is_over_or_its_owner_edits_it():
     known = given_back(refused(None, "no", 0.0, generation=1), 30.0, size=1, identity="uid")
     assert known.until_s is not None
-    assert known.in_force
-    assert renewed(known, known.until_s - 1, generation=1) is known
-    assert not renewed(known, known.until_s, generation=1).in_force
-    assert not renewed(known, 31.0, generation=2).in_force
-    assert refused(renewed(known, 99.0, generation=1), "still", 99.0, generation=1).times == 1, "it is still counted"
+    assert not may_ask(known, known.until_s - 1, generation=1)
+    assert may_ask(known, known.until_s, generation=1)
+    assert may_ask(known, 31.0, generation=2)
+    assert not may_ask(None, 31.0, generation=2)
+
+
+def test_a_job_that_would_be_let_in_asks_for_more_and_any_other_waits_longer():
+    known = Denial("no", times=1, until_s=100.0, size=2, generation=1)
+    free = asked(known, Answer(True), 100.0, generation=1, identity="uid")
+    assert (free.in_force, free.times, may_ask(free, 999.0, generation=2)) == (False, 1, False)
+    longer = asked(known, Answer(False, "still"), 100.0, generation=4, identity="uid")
+    assert (longer.words, longer.times, longer.size, longer.in_force) == ("still", 2, 2, True)
+    assert not may_ask(longer, 101.0, generation=4), "the edit was answered"
+    assert refused(free, "still", 99.0, generation=1).times == 1, "what was before is still counted"
 
 
 def test_the_past_is_forgotten_once_more_workers_train_than_were_let_in():

@@ -2,8 +2,9 @@
 
 Workers that are refused are tried again for a bounded time, in which others may come in. Then the job gives back what
 it cannot use: it trains on, or starts anew, with as many as were let in where that is a size it may have, and otherwise
-waits without asking for anything, so that others get its room. It asks for more after a pause that doubles each time,
-or as soon as its owner edits it. Once more workers train than were let in before, the past is forgotten.
+waits without asking for anything, so that others get its room. After a pause that doubles each time, or as soon as its
+owner edits the job, the engine asks whether one more worker would be let in, without making it: only then the job asks
+for room again. Once more workers train than were let in before, the past is forgotten.
 """
 
 import re
@@ -19,6 +20,13 @@ MOST_S = 600.0
 WORDS_MAX = 400
 _SPREAD = 0.25  # of a pause: jobs that were denied together do not all come back together
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+class Answer(NamedTuple):
+    """Would one more worker be let in?"""
+
+    let_in: bool
+    words: str = ""  # the server's own, where it would not
 
 
 class Denial(NamedTuple):
@@ -81,11 +89,19 @@ def given_back(known: Denial, now_s: float, *, size: int, identity: str) -> Deni
     return known._replace(times=times, since_s=None, until_s=now_s + pause_s, size=size)
 
 
-def renewed(known: Denial, now_s: float, *, generation: int) -> Denial:
-    """The job may ask for more again once its time is over or its owner has edited it. The same object: not yet."""
-    if known.until_s is None or (now_s < known.until_s and generation == known.generation):
-        return known
-    return known._replace(until_s=None)
+def may_ask(known: Denial | None, now_s: float, *, generation: int) -> bool:
+    """Is it time to find out whether more would be let in: is the pause over, or was the job edited?"""
+    if known is None or known.until_s is None:
+        return False
+    return now_s >= known.until_s or generation != known.generation
+
+
+def asked(known: Denial, answer: Answer, now_s: float, *, generation: int, identity: str) -> Denial:
+    """After it was found out: the job may ask for more, or waits longer."""
+    if answer.let_in:
+        return known._replace(until_s=None)
+    fresh = known._replace(words=cleaned(answer.words), generation=generation)
+    return given_back(fresh, now_s, size=known.size, identity=identity)
 
 
 def forgiven(known: Denial | None, size: int) -> Denial | None:

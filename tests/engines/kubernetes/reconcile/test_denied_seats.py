@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from sterna.engines.kubernetes.reconcile.effects import CREATIONS, CreatePod, CreateService, Effect
+from sterna.engines.kubernetes.reconcile.effects import CREATIONS, AskAdmission, CreatePod, CreateService, Effect
 from sterna.engines.kubernetes.reconcile.job_view import Hindrance
-from sterna.lifecycle.admission_denials import FIRST_S, PATIENCE_S
+from sterna.engines.kubernetes.reconcile.reconcile import Reconciled
+from sterna.engines.kubernetes.status.standing import Standing
+from sterna.lifecycle.admission_denials import FIRST_S, PATIENCE_S, Answer
 from sterna.model.jobs import Role
 from sterna.model.phases import Phase
 from sterna.model.why import Because, Why
@@ -27,11 +29,26 @@ class Guarded(World):
         super().__init__(of)
         self.refused = set(refused)
         self.refuses_services = False
+        self.answer = Answer(True)  # to the question whether one more would be let in
         self.said_no = False
+        self.was_asked = False
+
+    def turn(self, standing: Standing | None = None) -> Reconciled:
+        self.was_asked = False
+        done = super().turn(standing)
+        if self.was_asked:
+            self.fields["answer"] = self.answer
+            super().turn()
+            del self.fields["answer"]
+        return done
 
     def carry_out(self, effect: Effect) -> None:
         refused_pod = isinstance(effect, CreatePod) and effect.name in self.refused
-        if refused_pod or (self.refuses_services and isinstance(effect, CreateService)):
+        if isinstance(effect, AskAdmission):
+            assert not effect.body["spec"].get("nodeName")
+            assert effect.name not in self.pods
+            self.was_asked = True
+        elif refused_pod or (self.refuses_services and isinstance(effect, CreateService)):
             self.said_no = True
         else:
             super().carry_out(effect)
@@ -127,6 +144,51 @@ def test_it_takes_part_again_once_its_time_is_over_and_waits_longer_when_it_is_r
     world.give_back()
     assert world.standing.denial.times == 2
     assert world.standing.denial.until_s - world.now_s == pytest.approx(2 * first_s)
+
+
+def test_a_job_that_would_still_be_refused_takes_no_room_to_find_out():
+    world = placed(RIGID, "job1-worker-1", "job1-worker-2")
+    world.give_back()
+    world.rest()
+    first_s = world.standing.denial.until_s - world.now_s
+    world.answer = Answer(False, "exceeded quota, still")
+    world.now_s = world.standing.denial.until_s
+    writes = world.writes
+    world.rest()
+    denial = world.standing.denial
+    assert (denial.times, denial.in_force, world.value.wants_workers) == (2, True, False)
+    assert denial.until_s - world.now_s == pytest.approx(2 * first_s)
+    assert "exceeded quota, still" in world.standing.message
+    assert world.writes == writes + 1
+    assert not world.pods
+
+
+def test_a_running_job_goes_on_undisturbed_while_no_more_are_let_in():
+    world = placed(ELASTIC, "job1-worker-2")
+    world.give_back()
+    world.rest()
+    assert world.grow(*workers(2))
+    world.rest()
+    before = dict(world.pods)
+    world.answer = Answer(False, "still")
+    world.now_s = world.standing.denial.until_s
+    world.rest()
+    assert world.value.spec.workers_max == 2
+    assert (world.pods, world.phase()) == (before, Phase.RUNNING)
+    world.answer = Answer(True)
+    world.now_s = world.standing.denial.until_s
+    world.rest()
+    assert world.value.spec.workers_max == 4
+
+
+def test_a_suspended_job_is_not_asked_about():
+    world = placed(RIGID, "job1-worker-1")
+    world.give_back()
+    world.edit_policy(suspend=True)
+    world.rest()
+    world.now_s = world.standing.denial.until_s
+    world.rest()
+    assert world.standing.denial.in_force
 
 
 def test_an_edit_by_its_owner_is_tried_at_once():

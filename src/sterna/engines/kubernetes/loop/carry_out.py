@@ -18,6 +18,7 @@ from sterna.engines.kubernetes.apiserver.port import (
     SERVICES,
     AlreadyExists,
     Api,
+    LacksRight,
     Missing,
     PatchType,
     Refused,
@@ -33,6 +34,7 @@ from sterna.engines.kubernetes.reconcile.effects import (
     CREATIONS,
     AdoptPod,
     AdoptService,
+    AskAdmission,
     BindPod,
     CreatePod,
     CreateService,
@@ -45,7 +47,10 @@ from sterna.engines.kubernetes.reconcile.effects import (
 )
 from sterna.engines.kubernetes.status.job_events import JobEvent
 from sterna.engines.kubernetes.world.job_index import KnownJob
+from sterna.lifecycle.admission_denials import Answer
 from sterna.model.errors import Conflict, SternaError
+
+_DENIED = frozenset({403, 422})  # codes by which admission says no of a dry run
 
 
 class Carried(NamedTuple):
@@ -62,6 +67,16 @@ class Carried(NamedTuple):
         """The first answer by which something was not made that the job needs, be it right or wrong. None: none."""
         answers = (found.error for found in self.tried if isinstance(found.effect, CREATIONS))
         return next((error for error in answers if isinstance(error, Refused)), None)
+
+    @property
+    def answer(self) -> Answer | None:
+        """Whether one more pod would be let in. None: it was not asked, or the answer says nothing of it."""
+        asked = next((found for found in self.tried if isinstance(found.effect, AskAdmission)), None)
+        if asked is None or (asked.error is not None and not isinstance(asked.error, Refused)):
+            return None
+        if asked.error is None or asked.error.code not in _DENIED:  # a webhook that takes no dry run, say: a try tells
+            return Answer(True)
+        return None if isinstance(asked.error, LacksRight) else Answer(False, asked.error.said)
 
     @property
     def events(self) -> tuple[JobEvent, ...]:
@@ -117,6 +132,10 @@ class Hands:
                 return True
             case BindPod(name, uid, node):
                 await self._api.bind(name, namespace=job.object.metadata.namespace, node=node, uid=uid)
+                return True
+            case AskAdmission(_, body):
+                with suppress(AlreadyExists):  # which is found out once all else is well
+                    await self._api.create(PODS, body, namespace=job.object.metadata.namespace, shape=Pod, dry_run=True)
                 return True
             case DeleteJob(name, uid):
                 return await self._delete(job, job.resource, self._cache.jobs[job.resource], name, uid)

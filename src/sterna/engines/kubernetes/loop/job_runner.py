@@ -41,6 +41,7 @@ from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.admission_denials import Answer
 from sterna.model.errors import Conflict, EngineUnavailable, NotFound, StaleView, SternaError
 from sterna.model.why import Because
 
@@ -238,6 +239,8 @@ class Carrier:
                 self._record(job, event)
             if carried.refused is not None:
                 return await self._hindered(job, carried.refused)
+            if carried.answer is not None:
+                return await self._look_with(job, carried.answer)
             if carried.errors:
                 raise carried.errors[0]
             if any(isinstance(effect, CREATIONS) for effect in done.effects):
@@ -270,10 +273,18 @@ class Carrier:
             raise refused  # nothing that it holds depends on it
         return done.wake_s
 
+    async def _look_with(self, job: KnownJob, answer: Answer) -> float | None:
+        """Whether more pods would be let in is known now, and written down. Answers when to look again."""
+        view = replace(self._view(job), answer=answer)
+        done = reconcile(view, self._timeline.now(), self._options, standing_only=True)
+        await self._write(job, view, done, Urgency.REPORT)
+        return done.wake_s
+
     def _drop_hindrance(self, job: KnownJob, standing: Standing) -> None:
         """Once the job does not try any more for which it was refused."""
         hindrance, denial = self._hindrances.get(job.uid), standing.denial
-        if hindrance is not None and hindrance.denied and (denial is None or not denial.tries):
+        tries = bool(standing.seats) and (denial is not None and denial.tries)
+        if hindrance is not None and not (tries if hindrance.denied else standing.seats):
             del self._hindrances[job.uid]
 
     def _view(self, job: KnownJob) -> JobView:

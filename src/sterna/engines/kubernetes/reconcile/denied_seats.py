@@ -15,7 +15,7 @@ from sterna.engines.kubernetes.reconcile.intentions import given_up
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.lifecycle import admission_denials as rules
-from sterna.lifecycle.admission_denials import Denial
+from sterna.lifecycle.admission_denials import Answer, Denial
 from sterna.lifecycle.counters import holding, restart_s
 from sterna.lifecycle.gang_roles import Place, carriers, size_of
 from sterna.lifecycle.lost_seats import who_goes_on
@@ -38,7 +38,8 @@ def heeded(look: Look, now_s: float, patience_s: float) -> Heeded:
         denial = rules.refused(denial, hindrance.message, now_s, generation=look.view.generation)
     if denial is None:
         return Heeded(standing)
-    denial = rules.renewed(denial, now_s, generation=look.view.generation)
+    if look.view.answer is not None:
+        return Heeded(_asked(look, denial, look.view.answer, now_s))
     if denial.tries:
         missing = _not_let_in(look)
         if not missing:
@@ -46,6 +47,17 @@ def heeded(look: Look, now_s: float, patience_s: float) -> Heeded:
         elif said_no and rules.is_due(denial, now_s, patience_s):
             return _given_back(look.but(replace(standing, denial=denial)), spec, denial, missing, now_s)
     return Heeded(standing if denial == standing.denial else replace(standing, denial=denial))
+
+
+def _asked(look: Look, denial: Denial, answer: Answer, now_s: float) -> Standing:
+    view, standing = look.view, look.standing
+    if not rules.may_ask(denial, now_s, generation=view.generation):
+        return standing  # it was asked about a job that has changed since
+    denial = rules.asked(denial, answer, now_s, generation=view.generation, identity=view.uid)
+    standing = replace(standing, denial=denial)
+    if not denial.in_force or standing.reason != str(denial.because.why):
+        return standing
+    return replace(standing, message=denial.because.sentence, numbers=denial.because.numbers)
 
 
 def keeps_from_training(look: Look) -> bool:

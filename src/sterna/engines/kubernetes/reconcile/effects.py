@@ -69,6 +69,13 @@ class BindPod(NamedTuple):
     node: str
 
 
+class AskAdmission(NamedTuple):
+    """Would this pod be let in? Nothing is made."""
+
+    name: str
+    body: Body
+
+
 class DeleteJob(NamedTuple):
     """Its time to live after the end is over."""
 
@@ -87,5 +94,6 @@ Effect = (
     | WriteConfigMap
     | NudgePod
     | BindPod
+    | AskAdmission
     | DeleteJob
 )

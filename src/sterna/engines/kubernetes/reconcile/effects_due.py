@@ -5,6 +5,8 @@ every pod of the gang before it has ended.
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
+from itertools import count
 
 from sterna.engines.contracts.members import Member, leader
 from sterna.engines.contracts.naming import worker_name
@@ -24,6 +26,7 @@ from sterna.engines.kubernetes.reconcile.effects import (
     CREATIONS,
     AdoptPod,
     AdoptService,
+    AskAdmission,
     BindPod,
     CreatePod,
     CreateService,
@@ -37,8 +40,11 @@ from sterna.engines.kubernetes.reconcile.job_view import Options
 from sterna.engines.kubernetes.reconcile.observed_pods import Seen, place_of
 from sterna.engines.kubernetes.reconcile.pod_ends import is_spent
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
+from sterna.engines.kubernetes.status.standing import Seat
+from sterna.lifecycle.admission_denials import may_ask
 from sterna.lifecycle.gang_roles import Place, is_whole, start_order
-from sterna.model.jobs import Role
+from sterna.model.ids import NodeId
+from sterna.model.jobs import Role, Worker
 from sterna.model.phases import Phase
 from sterna.model.workload import CleanUp, Contract, Workload
 
@@ -53,6 +59,7 @@ def effects_due(look: Look, now_s: float, options: Options) -> tuple[Effect, ...
         *_bindings(look, options),
         *_arrivals(look, now_s, options, hosts),
         *_adoptions(look),
+        *_questions(look, now_s, options, hosts),
     )
     hindrance = look.view.hindrance
     if hindrance is None or now_s >= hindrance.again_s:
@@ -180,6 +187,20 @@ def _arrivals(look: Look, now_s: float, options: Options, hosts: dict[str, str])
         if name in names or place in look.done or not _may_begin(look, place):
             continue
         yield CreatePod(name, pod_body(look.view, workload, standing, seat, options, hosts=hosts, members=members))
+
+
+def _questions(look: Look, now_s: float, options: Options, hosts: dict[str, str]) -> Iterator[Effect]:
+    """Whether admission would let in another worker than those that it did."""
+    standing, workload, view = look.standing, look.workload, look.view
+    if standing.phase is Phase.SUSPENDED or not may_ask(standing.denial, now_s, generation=view.generation):
+        return
+    taken = {seen.place for seen in look.pods} | set(look.seats)
+    ordinal = next(number for number in count() if (Role.WORKER, number) not in taken)
+    seat = Seat(Worker(Role.WORKER, ordinal, NodeId("")), "")
+    asking = replace(standing, seats=(*standing.seats, seat))
+    members = members_of(workload, asking, options)
+    body = pod_body(view, workload, asking, seat, options, hosts=hosts, members=members)
+    yield AskAdmission(worker_name(workload, Role.WORKER, ordinal), body)
 
 
 def _somebody_is_in_the_way(look: Look) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sterna.engines.kubernetes.apiserver.objects import Body, ConfigMapObject, Pod, ServiceObject
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.lifecycle.admission_denials import PATIENCE_S
+from sterna.lifecycle.admission_denials import PATIENCE_S, Answer
 from sterna.lifecycle.held_back import FREE, Hold
 from sterna.model.conditions import Conditions
 from sterna.model.ids import JobId
@@ -85,6 +85,7 @@ class JobView:
     unowned: frozenset[str] = frozenset()  # uids of what is surely the job's and has lost its owner reference
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)  # of the whole cluster
     hindrance: Hindrance | None = None  # None: nothing was refused
+    answer: Answer | None = None  # whether one more pod would be let in, as the API server just said. None: not asked
     told: Collection[int] = ()  # numbers of its announcements that are known to be recorded
 
     @property

@@ -140,7 +140,7 @@ def _trouble(look: Look) -> Trouble | None:
     denial, hindrance = look.standing.denial, look.view.hindrance
     if denial is not None and denial.tries:
         return Trouble(str(denial.because.why), denial.words)
-    if hindrance is not None and not hindrance.denied:
+    if hindrance is not None and not hindrance.denied and look.seats:
         return Trouble(Reason.OPERATOR_PROBLEM, hindrance.message)
     found = (seen.trouble for _, seen in sorted(look.current.items()))
     return next((trouble for trouble in found if trouble is not None), None)
