@@ -134,6 +134,11 @@ class Running:
         self._task = thread.run(self._begin())
 
     @property
+    def writes_now(self) -> int:
+        """Of all lives, the present one included."""
+        return self.writes + (0 if self._mortal is None else self._mortal.writes)
+
+    @property
     def at_rest(self) -> bool:
         self.check()
         return self._operator is not None and self._operator.at_rest

@@ -128,19 +128,19 @@ from them.
   resources: [leases]
   resourceNames: [sterna]
   verbs: [get, patch]
-# how to decide, what a policy remembers, and what was learned of how fast jobs train
+# how to decide, what a policy remembers, what was learned of how fast jobs train, and which jobs have ended
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [sterna-config, sterna-memory, sterna-knowledge]
+  resourceNames: [sterna-config, sterna-memory, sterna-knowledge, sterna-finished]
   verbs: [list, watch]
-# the latter two, when there is nothing yet; what is to be made has no name that a rule could hold it to
+# the latter three, when there is nothing yet; what is to be made has no name that a rule could hold it to
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create]
-# the same two, when there is something
+# the same three, when there is something
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [sterna-memory, sterna-knowledge]
+  resourceNames: [sterna-memory, sterna-knowledge, sterna-finished]
   verbs: [get, patch]
 # say about itself what has no job, such as a configuration that cannot be used
 - apiGroups: [""]

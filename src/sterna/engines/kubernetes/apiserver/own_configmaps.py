@@ -1,9 +1,25 @@
-"""ConfigMaps of the operator's own namespace that only the operator writes: what must survive it and is no job's."""
+"""ConfigMaps of the operator's own namespace: what people tell the operator, and what it writes that is no job's.
+
+One that has an owner is an object of a job, or of any other controller, whatever it is called, and says nothing here.
+"""
+
+from collections.abc import Mapping
 
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject
 from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, AlreadyExists, Api, Missing, WriteConflict
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.model.errors import StaleView
+
+
+def is_own(found: ConfigMapObject) -> bool:
+    """May it tell the operator anything?"""
+    return not found.metadata.owner_references
+
+
+def own_data(cache: Cache, name: str, *, namespace: str) -> Mapping[str, str] | None:
+    """What it says. None: there is no such one of our own."""
+    found = cache.own.get(name, namespace)
+    return (found.data or {}) if found is not None and is_own(found) else None
 
 
 async def write_data(api: Api, cache: Cache, name: str, data: dict[str, str], *, namespace: str) -> None:

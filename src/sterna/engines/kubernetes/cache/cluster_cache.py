@@ -2,7 +2,7 @@
 
 Pods of the watched namespaces (of all, if that is wanted) are here whatever made them, since all of them take room;
 services, too, because users of these kinds know which labels ours have, and there is none that all of them share;
-config maps only as far as they are ours, and of the operator's own namespace the three that it knows by name. An MPIJob
+config maps only as far as they are ours, and of the operator's own namespace those that it knows by name. An MPIJob
 has two versions and is watched through one of them. Nothing is decided here.
 """
 
@@ -42,7 +42,7 @@ from sterna.engines.kubernetes.cache.object_store import Store
 from sterna.engines.kubernetes.cache.reflector import Reflector
 from sterna.engines.kubernetes.kubeshare.sharepods import shadow_of
 from sterna.engines.kubernetes.process.clock import Clock
-from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, MEMORY, OperatorConfig
+from sterna.engines.kubernetes.process.settings import OWN_CONFIG_MAPS, OperatorConfig
 from sterna.model.errors import SternaError
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Cache:
             self._reflect(group, SERVICES, self.services, ServiceObject, self._namespaces)
             if config.mpi_jobs:  # other jobs have none
                 self._reflect(group, CONFIG_MAPS, self.config_maps, ConfigMapObject, self._namespaces, labels=OURS)
-            for name in (CONFIG, MEMORY, KNOWLEDGE):
+            for name in sorted(OWN_CONFIG_MAPS):
                 self._reflect(group, CONFIG_MAPS, self.own, ConfigMapObject, [config.namespace], name=name)
             for versions in self._kinds:
                 group.create_task(self._follow(group, versions))

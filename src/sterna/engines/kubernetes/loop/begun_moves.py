@@ -1,7 +1,6 @@
 """Which moves were begun, of the jobs as they are known. What comes of them is `lifecycle/begun_moves.py`."""
 
 from sterna.engines.kubernetes.status.standing import Change
-from sterna.engines.kubernetes.world.job_index import status_of
 from sterna.engines.kubernetes.world.world import World
 from sterna.lifecycle.begun_moves import is_begun
 from sterna.model.ids import JobId
@@ -17,7 +16,7 @@ def begun(world: World) -> dict[JobId, Change]:
         if value.phase is not Phase.RESIZING or value.workers:
             continue  # a status is read for few jobs only
         job = world.owner(job_id)
-        standing = None if job is None else status_of(job.object).recorded
+        standing = None if job is None else job.status.recorded
         if standing is None or standing.change is None or standing.change.migration or standing.rejections:
             continue
         if is_begun(value.phase, value.workers, standing.change):

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from sterna.engines.action_log import log_outcome
-from sterna.engines.kubernetes.apiserver.own_configmaps import write_data
+from sterna.engines.kubernetes.apiserver.own_configmaps import own_data, write_data
 from sterna.engines.kubernetes.apiserver.port import Api, NotLeader, WriteConflict
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.loop.job_runner import Carrier
@@ -59,8 +59,8 @@ class KubernetesEngine:
 
     def begin_term(self) -> None:
         """Take over what an earlier leader remembered."""
-        found = self._cache.own.get(MEMORY, self._config.namespace)
-        self._kept = None if found is None else dict(found.data or {})
+        found = own_data(self._cache, MEMORY, namespace=self._config.namespace)
+        self._kept = None if found is None else dict(found)
         self.decision = self.view = self.wake_s = self.again_s = None
         try:
             self.memory = memory_of(self._kept)

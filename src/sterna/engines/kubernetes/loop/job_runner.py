@@ -7,7 +7,7 @@ what follows from it. A job in trouble is tried again after growing pauses, and 
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -25,12 +25,13 @@ from sterna.engines.kubernetes.apiserver.port import (
 )
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.loop.carry_out import Hands
+from sterna.engines.kubernetes.loop.restore_pace import Restores
 from sterna.engines.kubernetes.loop.slow_pass import SlowPass
 from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
 from sterna.engines.kubernetes.reconcile.effects import CREATIONS
-from sterna.engines.kubernetes.reconcile.intentions import decided_by, explained, takes_part
+from sterna.engines.kubernetes.reconcile.intentions import decided_by, explained, is_others, takes_part
 from sterna.engines.kubernetes.reconcile.job_view import Hindrance, JobView, MonitorAt, Options
 from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile
 from sterna.engines.kubernetes.status.announcement_queue import Announcer
@@ -38,7 +39,7 @@ from sterna.engines.kubernetes.status.announcements import is_untidy, tidy_s
 from sterna.engines.kubernetes.status.event_recorder import About, Recorder, Severity
 from sterna.engines.kubernetes.status.job_events import OF_PODS, JobEvent, Reason
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
+from sterna.engines.kubernetes.world.job_index import KnownJob
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
 from sterna.lifecycle.admission_denials import Answer
@@ -64,7 +65,9 @@ class Carrier:
         notice: Callable[[Happening], None],
         on_written: Written = lambda *_: None,
         monitor: MonitorAt | None = None,
+        confirmed: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        """`confirmed`: does the API server say that this process leads? None: there is no other one."""
         self._api = api
         self._cache = cache
         self._world = world
@@ -74,6 +77,7 @@ class Carrier:
         self._notice = notice
         self._on_written = on_written
         self._monitor = monitor
+        self._confirmed = confirmed
         self._hands = Hands(api, cache)
         self._announcer = Announcer(recorder, world.jobs, self._told)
         self._options = Options()
@@ -85,6 +89,7 @@ class Carrier:
         self._backoffs: dict[str, Backoff] = {}
         self._undone: set[str] = set()  # whose latest look did not come to its end, and is tried again
         self._hindrances: dict[str, Hindrance] = {}  # by uid: what was refused, and when it is tried again
+        self._restored = Restores()
         self._unsure: dict[str, _Unsure] = {}  # by uid: what was written, or was not
         self._why: dict[str, tuple[Because, str]] = {}  # by uid: why a job waits, and which decision said so
         self._work = asyncio.Event()
@@ -127,7 +132,7 @@ class Carrier:
         async with self._turn(job.uid):
             if job.uid not in self._world.jobs.by_uid:
                 return False
-            view = self._view(job)
+            view = await self._believed(self._view(job))
             if not takes_part(view) or (standing := intention(view)) is None:
                 return False
             if standing is not view.standing:
@@ -157,15 +162,20 @@ class Carrier:
         self._why.clear()
         self._announcer.begin_term()
         for job in self._world.jobs:
+            job.left = None
             self.mark(job.uid)
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._send(group)
-                self._work.clear()
-                if self._can_send():
-                    continue
-                next_s = min(self._slow_pass.next_s, min(self._timers.values(), default=math.inf))
-                await wait_for(self._work, next_s - self._timeline.now())
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._send(group)
+                    self._work.clear()
+                    if self._can_send():
+                        continue
+                    next_s = min(self._slow_pass.next_s, min(self._timers.values(), default=math.inf))
+                    await wait_for(self._work, next_s - self._timeline.now())
+        finally:
+            for job in self._world.jobs:
+                job.left = None  # another leader writes from now on
 
     def _send(self, group: asyncio.TaskGroup) -> None:
         now_s = self._timeline.now()
@@ -224,7 +234,9 @@ class Carrier:
         """Look, write, do. Answers when to look again."""
         if job.uid not in self._world.jobs.by_uid:
             return None
-        view = self._view(job)
+        view = await self._believed(self._view(job))
+        if view.status.overwritten and (moment := self._restored.next_s(job.uid, self._timeline.now())) is not None:
+            return moment
         told = self._why.get(job.uid)
         if told is not None and not view.standing.seats and takes_part(view):
             because, decision_id = told
@@ -264,7 +276,7 @@ class Carrier:
         )
         message = refused.said if denied else str(refused)
         self._hindrances[job.uid] = Hindrance(denied, message, now_s + pause_s, tries)
-        view = self._view(job)
+        view = await self._believed(self._view(job))
         done = reconcile(view, now_s, self._options, standing_only=True)
         await self._write(job, view, done, Urgency.REPORT)
         given_back = len(done.standing.seats) < len(view.standing.seats)
@@ -275,7 +287,7 @@ class Carrier:
 
     async def _look_with(self, job: KnownJob, answer: Answer) -> float | None:
         """Whether more pods would be let in is known now, and written down. Answers when to look again."""
-        view = replace(self._view(job), answer=answer)
+        view = replace(await self._believed(self._view(job)), answer=answer)
         done = reconcile(view, self._timeline.now(), self._options, standing_only=True)
         await self._write(job, view, done, Urgency.REPORT)
         return done.wake_s
@@ -290,10 +302,22 @@ class Carrier:
     def _view(self, job: KnownJob) -> JobView:
         return replace(self._world.jobs.view(job), hindrance=self._hindrances.get(job.uid))
 
+    async def _believed(self, view: JobView) -> JobView:
+        """A status of a later term than ours stops us, if there is such a term: else another client made the number up.
+
+        What a later leader writes is written after it has the Lease, whose number never goes down. So a Lease that is
+        ours, asked for after the status was seen, proves that there is none.
+        """
+        epoch = self._options.epoch
+        if view.standing.epoch <= epoch or (self._confirmed is not None and not await self._confirmed()):
+            return view
+        return view.but(replace(view.standing, epoch=epoch))
+
     async def _write(self, job: KnownJob, view: JobView, done: Reconciled, urgency: Urgency) -> None:
         """Make it durable, and tell of it."""
         if done.status is not None:
             body = {"metadata": {"resourceVersion": view.resource_version}, "status": done.status}
+            left_before, job.left = job.left, None  # the watch may tell of our own write before its answer comes
             try:
                 found = await self._api.patch(
                     job.resource,
@@ -304,10 +328,17 @@ class Carrier:
                     shape=JobObject,
                     urgency=urgency,
                 )
+            except WriteConflict:
+                job.left = left_before  # it was not written: whatever stands there is another client's
+                self._world.touch(job.uid)
+                raise
             except Unreachable:
                 self._unsure[job.uid] = self._with_earlier(job, _Unsure(view.status.recorded, done.happenings))
                 raise
+            job.left = bytes(found.status)  # first: those that listen to the store ask what its status is
             self._cache.jobs[job.resource].put(found)
+        elif not is_others(view):  # whose status is written by others
+            job.left = bytes(job.object.status)
         self._world.jobs.forget_vanished(job, view.vanished)
         self._announcer.announce(job)  # what the status says is told, be it of this look or of one before a crash
         for event in done.events if done.status is None else ():
@@ -356,7 +387,7 @@ class Carrier:
     def _told(self, uid: str) -> None:
         """Something that its status tells of is recorded: it can leave, with the next write or when it is old."""
         job, now_s = self._world.jobs.by_uid.get(uid), self._timeline.now()
-        if job is not None and is_untidy(status_of(job.object).recorded, self._announcer.told(uid), now_s):
+        if job is not None and is_untidy(job.status.recorded, self._announcer.told(uid), now_s):
             self.mark(uid)
 
     def _forget(self, uid: str) -> None:
@@ -366,6 +397,7 @@ class Carrier:
         self._undone.discard(uid)
         self._hindrances.pop(uid, None)
         self._unsure.pop(uid, None)
+        self._restored.forget(uid)
         self._why.pop(uid, None)
 
     @asynccontextmanager

@@ -24,7 +24,7 @@ from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.progress.report_intake import Reporting
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
+from sterna.engines.kubernetes.world.job_index import KnownJob
 from sterna.engines.kubernetes.world.node_objects import takes_room
 from sterna.engines.kubernetes.world.world import World
 from sterna.lifecycle.changes import has_moved
@@ -132,7 +132,7 @@ class Reception:
         place = None if workload is None else place_of(workload, pod.metadata.name)
         if job is None or place is None:
             return None
-        standing = status_of(job.object).recorded
+        standing = job.status.recorded
         bare = Worker(*place, NodeId(pod.spec.node_name))
         seats = [worker for worker in standing.assigned if worker[:3] == bare[:3]]  # with its cards, where it has any
         moves = _Moves(job, standing, place, self._cache.migrations)

@@ -33,7 +33,7 @@ from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
 from sterna.engines.kubernetes.status.event_recorder import About, Recorder, Severity
 from sterna.engines.kubernetes.status.standing import Change, Past, Standing
-from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
+from sterna.engines.kubernetes.world.job_index import KnownJob
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
 from sterna.lifecycle.asked_moves import Answer, Ask, Denied, Granted, Refusal, ask_of_job, cannot_move, tried
@@ -251,7 +251,7 @@ class Migrations:
         for uid in self._index.uids(key):
             job = self._world.jobs.by_uid.get(uid)
             if job is not None:
-                yield job, status_of(job.object).recorded
+                yield job, job.status.recorded
 
     # -- what is asked ------------------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class Migrations:
         job = self._world.owner(job_id)
         if job is None or request.kind not in (None, job.resource.kind):
             return None  # told once the whole cycle has not seen it
-        standing = status_of(job.object).recorded
+        standing = job.status.recorded
         change = standing.change
         if any(past.migration == key for past in standing.history) or (change is not None and change.migration != key):
             return None  # it is over; or the job is busy with another change, and this one waits

@@ -110,6 +110,12 @@ class Election:
             holder = self.holder if self.holder not in ("", self.identity) else "no process that we know of"
             raise NotLeader(f"{self.identity} does not hold lease {self._namespace}/{self._name}; {holder} does")
 
+    async def confirmed(self) -> bool:
+        """Does the API server say, now, that this process leads, and that no later term has ever begun?"""
+        await self._look()
+        there = 0 if self._lease is None else self._lease.spec.lease_transitions or 0
+        return self.valid and self.holder == self.identity and there == self._epoch
+
     async def acquired(self) -> int:
         """Wait until this process leads; the number of the term."""
         while not self.valid:

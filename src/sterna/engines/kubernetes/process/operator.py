@@ -13,6 +13,7 @@ import secrets
 
 from sterna.engines.door import Door, secrets_in, serve_door
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject
+from sterna.engines.kubernetes.apiserver.own_configmaps import is_own
 from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, Api
 from sterna.engines.kubernetes.bodies.monitor_address import monitor_at
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
@@ -20,6 +21,7 @@ from sterna.engines.kubernetes.kubeshare.share_placement import Sharing
 from sterna.engines.kubernetes.loop.claim_reader import ClaimReader
 from sterna.engines.kubernetes.loop.cycles import Decider
 from sterna.engines.kubernetes.loop.engine import KubernetesEngine
+from sterna.engines.kubernetes.loop.finished_register import FinishedRegister
 from sterna.engines.kubernetes.loop.job_runner import Carrier
 from sterna.engines.kubernetes.loop.node_watch import NodeWatch
 from sterna.engines.kubernetes.loop.rules import Rules, rules_of
@@ -37,7 +39,7 @@ from sterna.engines.kubernetes.status.event_recorder import About, Recorder, Sev
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.world.excluded_namespaces import refusing_excluded
 from sterna.engines.kubernetes.world.foreign_pods import Strangers
-from sterna.engines.kubernetes.world.job_index import KnownJob, Parse, status_of
+from sterna.engines.kubernetes.world.job_index import KnownJob, Parse
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
 from sterna.engines.thinking import Thinker
@@ -87,7 +89,13 @@ class Operator:
         self._recorder = Recorder(guarded, instance=config.identity, clock=clock)
         self._node_watch = NodeWatch(self.cache, self.world.roster, self._recorder, self.timeline, config)
         parts = (guarded, self.cache, self.world, self.timeline, self._recorder, config)
-        self.carrier = Carrier(*parts, notice=self._notice, on_written=self._written, monitor=monitor_at(config))
+        self.carrier = Carrier(
+            *parts,
+            notice=self._notice,
+            on_written=self._written,
+            monitor=monitor_at(config),
+            confirmed=None if self._election is None else self._election.confirmed,
+        )
         self.claim_reader = ClaimReader(
             api,
             self.world.claims,
@@ -107,6 +115,7 @@ class Operator:
             notice=self._notice,
             tell=self.carrier.tell,
         )
+        self.register = FinishedRegister(guarded, self.cache, self.world.jobs, clock, config)
         self._strangers = Strangers(self.cache, self.world.jobs, self._recorder, clock)
         self._door = self._made_door(guarded)
         self._considering = Considering(self.world, self._recorder, self.timeline, config)
@@ -175,6 +184,7 @@ class Operator:
     async def _term(self, epoch: int) -> None:
         """From getting the Lease to losing it."""
         self.engine.begin_term()
+        self.register.begin_term()
         self.keeper.begin_term()
         self._strangers.begin_term()
         self._instance = secrets.token_hex(8)
@@ -184,6 +194,7 @@ class Operator:
                 group.create_task(self.migrations.run())
                 group.create_task(self.keeper.run())
                 group.create_task(self.claim_reader.run())
+                group.create_task(self.register.run())
                 group.create_task(self.decider.run())
                 group.create_task(self._considering.run())
                 group.create_task(self._node_watch.run())
@@ -200,7 +211,7 @@ class Operator:
     @property
     def at_rest(self) -> bool:
         """Nothing is left to do for what is known: no job is being carried on, and no cycle is asked for."""
-        parts = (self.carrier, self.migrations, self.decider, self.keeper, self.claim_reader)
+        parts = (self.carrier, self.migrations, self.decider, self.keeper, self.claim_reader, self.register)
         return self.leads and all(part.at_rest for part in parts)
 
     def health(self) -> Health:
@@ -243,6 +254,7 @@ class Operator:
 
     def _written(self, job: KnownJob, before: Standing, after: Standing) -> None:
         self.migrations.written(job, before, after)
+        self.register.written(job, after)
         if after.progress != before.progress or (after.finished and not before.finished):
             self.world.lessons.written(self.world.jobs.view(job).spec, before, after)
 
@@ -253,7 +265,7 @@ class Operator:
     def _own_changed(self, before: ConfigMapObject | None, after: ConfigMapObject | None) -> None:
         found = after or before
         if found is not None and found.metadata.name == CONFIG:
-            self._use(after, found)
+            self._use(after if after is not None and is_own(after) else None, found)
 
     def _use(self, config_map: ConfigMapObject | None, found: ConfigMapObject) -> None:
         """What people wrote from now on; what cannot be used changes nothing, and they are told."""
@@ -353,4 +365,4 @@ class Operator:
         )
 
     def _highest_epoch(self) -> int:
-        return max((status_of(job.object).recorded.epoch for job in self.world.jobs), default=0)
+        return max((job.status.recorded.epoch for job in self.world.jobs), default=0)

@@ -17,7 +17,7 @@ from sterna.engines.kubernetes.progress.job_reports import Speaker
 from sterna.engines.kubernetes.progress.training_facts import growth_of
 from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
-from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
+from sterna.engines.kubernetes.world.job_index import KnownJob
 from sterna.engines.kubernetes.world.world import World
 from sterna.engines.pacing import Happening
 from sterna.engines.refusals import Refusals
@@ -127,7 +127,7 @@ class Reporting:
         job = self._world.owner(job_id)
         if job is None or (report.job_uid and report.job_uid != job.uid):
             return None
-        incarnation = status_of(job.object).recorded.incarnation
+        incarnation = job.status.recorded.incarnation
         return job, Speaker(_WHOLE_JOB, f"{job.uid}/{incarnation}")
 
     def _is_on(self, job: KnownJob, node: str) -> bool:

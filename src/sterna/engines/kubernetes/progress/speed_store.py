@@ -7,7 +7,7 @@ import asyncio
 import logging
 import math
 
-from sterna.engines.kubernetes.apiserver.own_configmaps import write_data
+from sterna.engines.kubernetes.apiserver.own_configmaps import own_data, write_data
 from sterna.engines.kubernetes.apiserver.port import Api, NotLeader
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.process.settings import KNOWLEDGE, OperatorConfig
@@ -31,9 +31,9 @@ class Keeper:
 
     def begin_term(self) -> None:
         """Go on from what earlier leaders learned."""
-        found = self._cache.own.get(KNOWLEDGE, self._config.namespace)
+        found = own_data(self._cache, KNOWLEDGE, namespace=self._config.namespace)
         try:
-            self._lessons.begin(knowledge_of(None if found is None else found.data))
+            self._lessons.begin(knowledge_of(found))
         except InvalidRequest as error:
             log.error("what was learned cannot be read", extra={"why": str(error)})
             self._lessons.begin(Knowledge())

@@ -53,6 +53,7 @@ class JobStatus:
     completed_s: float | None = None
     recorded: Standing = Standing()  # what `scheduling` says
     note: str = ""  # what could not be read of it. Empty: nothing
+    overwritten: bool = False  # by another client: `body` is as it is, everything else as it was left
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,6 +79,9 @@ def reconcile(view: JobView, now_s: float, options: Options, *, standing_only: b
     return _Turn(view, view.workload, now_s, options).result(standing_only=standing_only)
 
 
+OVERWRITTEN = "another client wrote over its status, where the scheduler alone writes; what stood there stands again"
+
+
 class _Turn:
     """One look on its way to what follows from it: the standing changes step by step, everything else is collected."""
 
@@ -100,6 +103,8 @@ class _Turn:
         self.look = self.look.but(standing)
 
     def result(self, *, standing_only: bool) -> Reconciled:
+        if self.view.status.overwritten:
+            self.events.append(JobEvent(Reason.STATUS_OVERWRITTEN, OVERWRITTEN, warning=True))
         self._begin()
         if not self.standing.finished:
             self._follow_owner()
@@ -269,9 +274,9 @@ _ALONE = "and as no valid spec of the job is kept, its pods are left alone until
 
 
 def _finished_without_sense(view: JobView, now_s: float, options: Options) -> Reconciled:
-    """Nothing is left to do for it but to drop announcements that are recorded."""
+    """Nothing is left to do for it but to drop announcements that are recorded, and to say again what was wiped."""
     standing = view.standing
-    if not is_untidy(standing, view.told, now_s):
+    if not view.status.overwritten and not is_untidy(standing, view.told, now_s):
         return Reconciled(standing=standing, status=None)
     standing = _announcing(view, standing, (), now_s)
     status = refused_patch(view, view.status.conditions, standing, epoch=options.epoch)

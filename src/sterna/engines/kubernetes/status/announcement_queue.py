@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from sterna.engines.kubernetes.status.event_recorder import WAITING_MAX, About, Recorder, Severity
-from sterna.engines.kubernetes.world.job_index import KnownJob, KnownJobs, status_of
+from sterna.engines.kubernetes.world.job_index import KnownJob, KnownJobs
 
 _NAMED = b'"announcements"'  # in the text of a status that has some; most have none, and need not be read
 _LINE_MAX = WAITING_MAX // 2  # the other half is for whatever else is recorded
@@ -60,7 +60,7 @@ class Announcer:
     def _give(self, job: KnownJob) -> None:
         meta, uid = job.object.metadata, job.uid
         about = About(job.resource.api_version, job.resource.kind, meta.namespace, meta.name, uid)
-        there = status_of(job.object).recorded.announcements
+        there = job.status.recorded.announcements
         told = self._told.get(uid, set()) & {found.number for found in there}  # others have left the status
         given = self._given.get(uid, set())
         for found in there:

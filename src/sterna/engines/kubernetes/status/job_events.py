@@ -46,6 +46,7 @@ class Reason(StrEnum):
     FIELDS_NOT_HONOURED = "FieldsNotHonoured"
     NO_CHECKPOINTS = "NoCheckpointDirectory"
     STATUS_UNREADABLE = "StatusUnreadable"
+    STATUS_OVERWRITTEN = "StatusOverwritten"
     REPORT_REFUSED = "ReportRefused"
     PATTERN_REFUSED = "LogPatternRefused"
     OPERATOR_PROBLEM = "OperatorProblem"

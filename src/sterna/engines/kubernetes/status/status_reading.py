@@ -6,8 +6,10 @@ from typing import Any
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s, second_text
 from sterna.engines.kubernetes.reconcile.job_view import JobStatus, ReplicaCount
+from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.standing_codec import standing_read
-from sterna.model.conditions import OURS, Condition, Conditions, ConditionType, Status
+from sterna.model.conditions import OURS, TERMINAL, Condition, Conditions, ConditionType, Status
+from sterna.model.phases import Phase
 
 _TYPES = {kind.value: kind for kind in ConditionType}
 _FIRST = (*OURS, ConditionType.EDIT_IGNORED)
@@ -19,12 +21,20 @@ def status_read(body: object) -> JobStatus:
     standing, note = standing_read(found.get("scheduling"))
     return JobStatus(
         body=found,
-        conditions=conditions_read(found.get("conditions")),
+        conditions=_sensible(conditions_read(found.get("conditions")), standing),
         replicas=_replicas(found.get("replicaStatuses")),
         completed_s=moment_s(found.get("completionTime")),
         recorded=standing,
         note=note,
     )
+
+
+def _sensible(conditions: Conditions, standing: Standing) -> Conditions:
+    """Without an end that is not the job's: only its standing says that a job has ended, and how."""
+    if standing.enqueued_s is None:
+        return conditions  # no operator of ours has seen it: another one may have seen it end
+    own = {Phase.SUCCEEDED: ConditionType.SUCCEEDED, Phase.FAILED: ConditionType.FAILED}.get(standing.phase)
+    return tuple(found for found in conditions if found.type not in TERMINAL or found.type is own)
 
 
 def conditions_read(value: object) -> Conditions:

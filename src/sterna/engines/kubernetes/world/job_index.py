@@ -6,7 +6,9 @@ made again under the same name is another one.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from math import inf
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -22,6 +24,7 @@ from sterna.engines.kubernetes.reconcile.job_view import JobStatus, JobView, Nod
 from sterna.engines.kubernetes.status.kept_spec import kept_read, kept_spec, kept_text
 from sterna.engines.kubernetes.status.status_reading import status_read
 from sterna.engines.kubernetes.world.claim_index import Claims
+from sterna.engines.kubernetes.world.finished_jobs import Ended, standing_of
 from sterna.engines.kubernetes.world.removed_owners import (
     is_config_left,
     is_controlled,
@@ -48,6 +51,7 @@ class ParsedJob(Protocol):
     def warnings(self) -> tuple[str, ...]: ...  # what it asks for and does not get
 
 
+_OURS_ALONE = ("scheduling", "conditions")  # of a status: no other client has anything to say there
 _UNREADABLE = "sterna.dev/unreadable"
 
 Parse = Callable[[Mapping[str, Any]], ParsedJob]  # of an object as the API server has it; raises InvalidRequest
@@ -57,23 +61,15 @@ class KnownJob:
     """`object` is the newest there is; what was read of it is kept until its owner edits it."""
 
     __slots__ = (
-        *(
-            "is_read",
-            "main_container",
-            "managed_by",
-            "object",
-            "problem",
-            "resource",
-            "unhonoured",
-            "valid",
-            "vanished",
-        ),
-        "workload",
+        *("ended", "is_read", "left", "main_container", "managed_by", "object", "problem", "resource"),
+        *("unhonoured", "valid", "vanished", "workload"),
     )
 
-    def __init__(self, resource: Resource, found: JobObject) -> None:
+    def __init__(self, resource: Resource, found: JobObject, ended: Mapping[str, Ended] = MappingProxyType({})) -> None:
         self.resource = resource
         self.object = found
+        self.ended = ended  # of all jobs that have ended, by uid
+        self.left: bytes | None = None  # its status as our latest look left it. None: there was none in this term
         self.is_read = False  # the rest follows from the object once it is asked for
         self.workload: Workload | None = None  # what it goes by. None: no spec of it ever made sense
         self.valid: ValidSpec | None = None  # ... and the last spec that did
@@ -97,9 +93,25 @@ class KnownJob:
         return JobKey(meta.namespace, meta.name, meta.uid)
 
     @property
+    def status(self) -> JobStatus:
+        """What its status says; where another client wrote over it, what it said before. A job that has ended stays so.
+
+        There is one writer of what is intended for a job, so anything else that stands there is no news but a mistake
+        or an attack, and is written over (`loop/job_runner.py`).
+        """
+        found = status_of(self.object)
+        if self.left is not None and bytes(self.object.status) != self.left:
+            before = status_read(msgspec.json.decode(self.left))
+            if any(before.body.get(key) != found.body.get(key) for key in _OURS_ALONE):
+                found = replace(before, body=found.body, overwritten=True)
+        if not found.recorded.finished and (ended := self.ended.get(self.uid)) is not None:
+            return JobStatus(body=found.body, recorded=standing_of(ended), overwritten=True)
+        return found
+
+    @property
     def order(self) -> tuple[float, float, str]:
         """By age; of those made in the same second, which is all that Kubernetes tells, the one known longer."""
-        taken_in_s = status_of(self.object).recorded.enqueued_s
+        taken_in_s = self.status.recorded.enqueued_s
         return (created_s(self.object), inf if taken_in_s is None else taken_in_s, self.uid)
 
 
@@ -112,6 +124,7 @@ class KnownJobs:
         self.by_uid: dict[str, KnownJob] = {}
         self.on_change: Callable[[str], None] = lambda _: None  # something happened to the job of this uid
         self.on_happening: Callable[[Happening], None] = lambda _: None
+        self.ended: dict[str, Ended] = {}  # by uid: jobs that are known to have ended
         self._named: dict[JobId, list[KnownJob]] = {}  # the oldest first: kinds may share a name
         self._cache = cache
         self._parse = parse
@@ -143,13 +156,13 @@ class KnownJobs:
         self._read(job)
         if job.workload is None or self._rival(job) is not None:
             return []
-        return [*pods_left(self._cache.pods, job.workload, status_of(job.object).recorded)]
+        return [*pods_left(self._cache.pods, job.workload, job.status.recorded)]
 
     def view(self, job: KnownJob) -> JobView:
         """Everything that is known of it now."""
         self._read(job)
         found, meta, uid = job.object, job.object.metadata, job.uid
-        rival, status = self._rival(job), status_of(found)
+        rival, status = self._rival(job), job.status
         pods, services = [*self._cache.pods.by("job", job.key)], [*self._cache.services.by("job", job.key)]
         config_map = self._config_map(job)
         unowned = frozenset[str]()
@@ -207,7 +220,7 @@ class KnownJobs:
             if other is job:
                 return None
             self._read(other)
-            if other.managed_by is None and not status_of(other.object).recorded.finished:
+            if other.managed_by is None and not other.status.recorded.finished:
                 return other
         return None
 
@@ -219,7 +232,7 @@ class KnownJobs:
                 assert before is not None
                 self._removed(before)
             elif before is None:
-                self._added(KnownJob(resource, after))
+                self._added(KnownJob(resource, after, self.ended))
             else:
                 self._edited(self.by_uid[after.metadata.uid], after)
 
@@ -244,6 +257,7 @@ class KnownJobs:
 
     def _removed(self, found: JobObject) -> None:
         job = self.by_uid.pop(found.metadata.uid)
+        self.ended.pop(job.uid, None)
         named = self._named[job.id]
         named.remove(job)
         if not named:
@@ -259,7 +273,7 @@ class KnownJobs:
             named.sort(key=lambda known: known.order)
 
     def _tell_of_deletion(self, job: KnownJob) -> None:
-        standing = status_of(job.object).recorded
+        standing = job.status.recorded
         held = bool(standing.seats) or bool(self._cache.pods.by("job", job.key))
         if standing.finished and not held:
             self.on_happening(Happening.FINISHED_JOB_DELETED)
@@ -301,7 +315,7 @@ class KnownJobs:
         self._read(job)
         if job.workload is None or self._rival(job) is not None:
             return False
-        return is_pod_left(pod, job.workload, status_of(job.object).recorded)
+        return is_pod_left(pod, job.workload, job.status.recorded)
 
     def _of_key(self, key: JobKey | None) -> KnownJob | None:
         job = None if key is None else self.by_uid.get(key.uid)
@@ -338,12 +352,12 @@ class KnownJobs:
         parsed = self._parse(document)
         workload, job.unhonoured = parsed.workload, "; ".join(parsed.warnings)
         written = kept_spec(document["spec"], document["metadata"]["labels"], document["metadata"]["annotations"])
-        text = kept_text(written, known=status_of(job.object).recorded.kept)
+        text = kept_text(written, known=job.status.recorded.kept)
         return ValidSpec(workload, job.object.spec, text)
 
     def _recalled(self, job: KnownJob, document: dict[str, Any]) -> ValidSpec | None:
         """What an operator kept before an edit that makes no sense, if that does. None: there is nothing."""
-        text = status_of(job.object).recorded.kept
+        text = job.status.recorded.kept
         if (found := kept_read(text)) is None:
             return None
         meta = {**document["metadata"], "labels": found.labels, "annotations": found.annotations}

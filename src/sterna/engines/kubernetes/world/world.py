@@ -10,7 +10,7 @@ from sterna.engines.kubernetes.apiserver.ownership import JobKey, job_key_of
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.progress.training_facts import Lessons
 from sterna.engines.kubernetes.world.claim_index import Claims
-from sterna.engines.kubernetes.world.job_index import KnownJob, KnownJobs, Parse, status_of
+from sterna.engines.kubernetes.world.job_index import KnownJob, KnownJobs, Parse
 from sterna.engines.kubernetes.world.job_value import value_of
 from sterna.engines.kubernetes.world.node_index import Roster
 from sterna.engines.pacing import Happening
@@ -139,7 +139,7 @@ class World:
 
     def _value(self, job: KnownJob) -> Job | None:
         try:
-            if job.uid in self._aside or status_of(job.object).recorded.finished:
+            if job.uid in self._aside or job.status.recorded.finished:
                 return None  # before its spec is read: a cluster may keep many of these
             return value_of(self.jobs.view(job), self.lessons.facts_of)
         except Exception:  # the boundary of one job: a snapshot without it is better than none
