@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sterna.engines.contracts.naming import worker_name
 from sterna.engines.kubernetes.bodies.pod_body import members_of, pod_body
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.reconcile.job_view import Options
@@ -30,8 +31,9 @@ def env_of(pod, container=0):
 def made(world, seat, standing=None, **options):
     standing = standing or Standing(seats=(seat,), incarnation=1)
     given = Options(**options)
-    members = members_of(world.workload, standing, given)
-    return pod_body(world.look(), world.workload, standing, seat, given, hosts={}, members=members)
+    view, name = world.look(), worker_name(world.workload, *seat.worker[:2])
+    members = members_of(view, world.workload, standing, given)
+    return pod_body(view, world.workload, standing, seat, given, hosts={}, members=members, name=name)
 
 
 def test_dragon_4_names_labels_owners_and_services_of_job1():

@@ -31,6 +31,7 @@ class Meta(Shape, frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None  # for pods the moment the grace period is over, not when it was asked for
     deletion_grace_period_seconds: int | None = None

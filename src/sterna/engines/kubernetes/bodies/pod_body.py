@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sterna.engines.contracts import Member, addresses_of, environment_of, place_in_world
-from sterna.engines.contracts.naming import labels_of, port_name, port_of, worker_name
+from sterna.engines.contracts.naming import labels_of, port_name, port_of
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.bodies.mpi_hosts import NUDGE, config_mount, config_volume, digest_of, has_config
+from sterna.engines.kubernetes.bodies.own_names import service_names
 from sterna.engines.kubernetes.bodies.service_body import host_of, owner_reference
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.reconcile.job_view import JobView, MonitorAt, Options
@@ -35,12 +36,12 @@ _OLD_NAMES = {"NODE_IP": "status.hostIP", "POD_NAME": "metadata.name"}  # what c
 _CHECKPOINT_MOUNTS = ("checkpoint", "checkpoints")
 
 
-def members_of(workload: Workload, standing: Standing, options: Options) -> tuple[Member, ...]:
+def members_of(view: JobView, workload: Workload, standing: Standing, options: Options) -> tuple[Member, ...]:
     """All members whose address a pod of this job may have to know: the same for all of its pods."""
     ordinals = [held.worker.ordinal for held in standing.seats if held.worker.role is Role.WORKER]
-    port = port_of(workload)
+    port, name_of, domain = port_of(workload), service_names(view, workload), options.cluster_domain
     return tuple(
-        Member(*place, host_of(workload, place, cluster_domain=options.cluster_domain), port)
+        Member(*place, host_of(name_of(place), workload.namespace, cluster_domain=domain), port)
         for place in addresses_of(workload, ordinals)
     )
 
@@ -54,6 +55,7 @@ def pod_body(
     *,
     hosts: dict[str, str],
     members: tuple[Member, ...],
+    name: str,
 ) -> Body:
     """`hosts` are the files of an MPIJob as they are now; `members` as `members_of` tells."""
     place = seat.worker[:2]
@@ -72,7 +74,7 @@ def pod_body(
         _open_port(main, workload)
     if has_config(workload):
         for container in containers:
-            _mount(spec, container, config_volume(workload), config_mount()["mountPath"])
+            _mount(spec, container, config_volume(view), config_mount()["mountPath"])
     spec["restartPolicy"] = _restart_policy(workload, place[0])
     _put(spec, seat, options)
     if options.binding is not Binding.NONE:
@@ -82,7 +84,7 @@ def pod_body(
         "kind": "Pod",
         "metadata": {
             **{key: metadata[key] for key in ("annotations", "labels", "finalizers") if key in metadata},
-            "name": worker_name(workload, *place),
+            "name": name,
             "namespace": view.namespace,
             "labels": {**_texts(metadata.get("labels")), **labels_of(workload, *place, slot=seat.slot)},
             "annotations": {
@@ -174,7 +176,7 @@ def _contract_environment(
     workload: Workload, standing: Standing, seat: Seat, options: Options, members: tuple[Member, ...]
 ) -> list[Body]:
     env = dict(environment_of(workload, seat.worker, members, incarnation=standing.incarnation).env)
-    own_host = host_of(workload, seat.worker[:2], cluster_domain=options.cluster_domain)
+    own_host = next((member.host for member in members if member[:2] == seat.worker[:2]), "")
     env |= _meeting(env, own_host, {member.host for member in members})
     return [{"name": name, "value": value} for name, value in env.items()]
 

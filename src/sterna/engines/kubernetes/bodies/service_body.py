@@ -1,6 +1,6 @@
 """The headless service of one replica, by whose name the others reach it. Pure."""
 
-from sterna.engines.contracts.naming import labels_of, port_name, port_of, worker_name
+from sterna.engines.contracts.naming import labels_of, port_name, port_of
 from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.lifecycle.gang_roles import Place
@@ -10,7 +10,7 @@ from sterna.model.workload import Workload
 CHIEF_PORT = "chief-port"
 
 
-def service_body(view: JobView, workload: Workload, place: Place) -> Body:
+def service_body(view: JobView, workload: Workload, place: Place, *, name: str) -> Body:
     """It outlives the pod it leads to: the next pod in that place is found under the same name."""
     labels = labels_of(workload, *place)
     port = port_of(workload)
@@ -21,7 +21,7 @@ def service_body(view: JobView, workload: Workload, place: Place) -> Body:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": worker_name(workload, *place),
+            "name": name,
             "namespace": view.namespace,
             "labels": labels,
             "ownerReferences": [owner_reference(view)],
@@ -48,7 +48,7 @@ def owner_reference(view: JobView) -> Body:
     }
 
 
-def host_of(workload: Workload, place: Place, *, cluster_domain: str) -> str:
+def host_of(service: str, namespace: str, *, cluster_domain: str) -> str:
     """`job1-worker-0.default.svc`, and the domain behind it where the operator was given one."""
-    host = f"{worker_name(workload, *place)}.{workload.namespace}.svc"
+    host = f"{service}.{namespace}.svc"
     return f"{host}.{cluster_domain}" if cluster_domain else host

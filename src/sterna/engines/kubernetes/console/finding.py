@@ -26,7 +26,8 @@ from sterna.engines.kubernetes.apiserver.port import (
     Resource,
 )
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
-from sterna.engines.kubernetes.reconcile.observed_pods import MAIN_CONTAINERS, Seen, place_of
+from sterna.engines.kubernetes.bodies.own_names import place_of
+from sterna.engines.kubernetes.reconcile.observed_pods import MAIN_CONTAINERS, Seen
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.standing_codec import standing_read
 from sterna.model.errors import Conflict, EngineRefused, InvalidRequest, NotFound

@@ -111,9 +111,9 @@ class Hands:
     async def _do(self, job: KnownJob, effect: Effect) -> bool:
         """Says whether it was done now; False: it was so already."""
         match effect:
-            case CreatePod(name, body):
+            case CreatePod(name, body, _):
                 return await self._create(job, PODS, self._cache.pods, Pod, name, body)
-            case CreateService(name, body):
+            case CreateService(name, body, _):
                 return await self._create(job, SERVICES, self._cache.services, ServiceObject, name, body)
             case DeletePod():
                 return await self._delete_pod(job, effect)
@@ -151,6 +151,7 @@ class Hands:
         except AlreadyExists:
             found = await self._api.get(resource, name, namespace=namespace, shape=shape, urgency=Urgency.PLACE)
             if not _is_of(found, job):
+                store.put(found)  # the next look knows that its name is taken, and uses another one
                 raise Conflict(f"{resource.kind} {namespace}/{name} is there and is not of this job") from None
             store.put(found)
             return False
@@ -204,6 +205,7 @@ class Hands:
         return False
 
     async def _write_config_map(self, job: KnownJob, effect: WriteConfigMap) -> bool:
+        """Says whether it is a new one."""
         namespace, store = job.object.metadata.namespace, self._cache.config_maps
         if not effect.exists and await self._create(job, CONFIG_MAPS, store, ConfigMapObject, effect.name, effect.body):
             return True
@@ -217,7 +219,7 @@ class Hands:
         except Missing:
             if known is not None:
                 store.forget(known)
-        return True
+        return False
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         if after is None and before is not None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sterna.engines.kubernetes.reconcile.effects import (
+    CREATIONS,
     AdoptPod,
     AdoptService,
     CreatePod,
@@ -59,4 +60,15 @@ def events_of_effects(tried: Sequence[Tried]) -> tuple[JobEvent, ...]:
         if failed:
             names = names_in_words([name for name, _ in failed])
             events.append(JobEvent(words.failed, f"{names}: {failed[0][1]}", warning=True))
+    if renamed := [each for found in tried if found.done and (each := _under_another_name(found.effect))]:
+        more = f"; so are {len(renamed) - 1} more names" if len(renamed) > 1 else ""
+        events.append(JobEvent(Reason.NAME_TAKEN, renamed[0] + more, warning=True))
     return tuple(events)
+
+
+def _under_another_name(effect: Effect) -> str:
+    """Empty: it has its usual one."""
+    if not isinstance(effect, CREATIONS) or not effect.usual:
+        return ""
+    kind = effect.body["kind"]
+    return f"{kind} {effect.usual} is there and is not of this job, or does not go; {effect.name} is used instead"

@@ -18,11 +18,11 @@ from sterna.engines.door.household import FoundPod, Taken
 from sterna.engines.kubernetes.apiserver.objects import MigrationObject, Pod
 from sterna.engines.kubernetes.apiserver.port import MIGRATIONS, AlreadyExists, Api, Missing, WriteConflict
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.engines.kubernetes.bodies.own_names import place_of
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.migrations.migration_status import key_of, phase_of
 from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.progress.report_intake import Reporting
-from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.world.job_index import KnownJob
 from sterna.engines.kubernetes.world.node_objects import takes_room

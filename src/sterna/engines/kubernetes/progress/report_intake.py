@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from sterna.engines.door.following import followed
 from sterna.engines.door.household import Taken
 from sterna.engines.kubernetes.apiserver.objects import Pod
+from sterna.engines.kubernetes.bodies.own_names import place_of
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.progress.job_reports import Speaker
 from sterna.engines.kubernetes.progress.training_facts import growth_of
-from sterna.engines.kubernetes.reconcile.observed_pods import place_of
 from sterna.engines.kubernetes.status.job_events import JobEvent, Reason
 from sterna.engines.kubernetes.world.job_index import KnownJob
 from sterna.engines.kubernetes.world.world import World

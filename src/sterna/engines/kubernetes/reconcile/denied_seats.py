@@ -7,8 +7,8 @@ Here is which pods were let in; how long a job tries and what it asks for afterw
 from dataclasses import replace
 from typing import NamedTuple
 
-from sterna.engines.contracts.naming import worker_name
 from sterna.engines.kubernetes.bodies.mpi_hosts import has_config
+from sterna.engines.kubernetes.bodies.own_names import service_names
 from sterna.engines.kubernetes.reconcile import changes
 from sterna.engines.kubernetes.reconcile.effects_due import found_by_name
 from sterna.engines.kubernetes.reconcile.intentions import given_up
@@ -73,12 +73,13 @@ def _not_let_in(look: Look) -> frozenset[Place]:
     """Places whose pods, or what those need, the API server does not have."""
     if look.seats and has_config(look.workload) and look.view.config_map is None:
         return frozenset(look.seats)
-    named, services = found_by_name(look.workload, look.seats), {found.metadata.name for found in look.view.services}
+    named, name_of = found_by_name(look.workload, look.seats), service_names(look.view, look.workload)
+    services = {found.metadata.name for found in look.view.services}
     return frozenset(
         place
         for place in look.seats
         if place not in look.done
-        and (place not in look.current or (place in named and worker_name(look.workload, *place) not in services))
+        and (place not in look.current or (place in named and name_of(place) not in services))
     )
 
 

@@ -12,6 +12,7 @@ from sterna.engines.kubernetes.apiserver.objects import Body
 class CreatePod(NamedTuple):
     name: str
     body: Body
+    usual: str = ""  # the name that it would have, were that not taken. Empty: it has it
 
 
 class DeletePod(NamedTuple):
@@ -24,6 +25,7 @@ class DeletePod(NamedTuple):
 class CreateService(NamedTuple):
     name: str
     body: Body
+    usual: str = ""  # as in CreatePod
 
 
 class DeleteService(NamedTuple):
@@ -35,6 +37,7 @@ class WriteConfigMap(NamedTuple):
     name: str
     body: Body
     exists: bool  # as far as this look could see: then it is replaced, else created
+    usual: str = ""  # as in CreatePod
 
 
 class NudgePod(NamedTuple):

@@ -1,7 +1,7 @@
 """What the world lacks of what is intended: pods, services and the host list of one job compared with its seats. Pure.
 
-Names are deterministic, so a pod's successor waits until the pod is gone; a gang that starts as a whole waits until
-every pod of the gang before it has ended.
+Names are deterministic, so a pod's successor waits until the pod is gone, unless a finalizer keeps it; a gang that
+starts as a whole waits until every pod of the gang before it has ended.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,9 +15,15 @@ from sterna.engines.kubernetes.bodies.mpi_hosts import (
     NUDGE,
     config_body,
     config_data,
-    config_name,
     digest_of,
     has_config,
+)
+from sterna.engines.kubernetes.bodies.own_names import (
+    config_name,
+    free_name,
+    place_of,
+    service_names,
+    usual_config_name,
 )
 from sterna.engines.kubernetes.bodies.pod_body import members_of, pod_body
 from sterna.engines.kubernetes.bodies.service_body import owner_reference, service_body
@@ -37,7 +43,7 @@ from sterna.engines.kubernetes.reconcile.effects import (
     WriteConfigMap,
 )
 from sterna.engines.kubernetes.reconcile.job_view import Options
-from sterna.engines.kubernetes.reconcile.observed_pods import Seen, place_of
+from sterna.engines.kubernetes.reconcile.observed_pods import Seen
 from sterna.engines.kubernetes.reconcile.pod_ends import is_spent
 from sterna.engines.kubernetes.reconcile.seated_pods import Look
 from sterna.engines.kubernetes.status.standing import Seat
@@ -74,11 +80,11 @@ def clean_up_due(look: Look, now_s: float) -> tuple[Effect, ...]:
         return ()
     going = [seen for seen in look.pods if policy is CleanUp.ALL or not seen.over]
     pods = [effect for seen in going if (effect := removal(look, seen, "the job has ended", now_s)) is not None]
-    stays = {seen.name for seen in look.pods} - {seen.name for seen in going}
+    stays = {seen.place for seen in look.pods} - {seen.place for seen in going}
     services = [
         DeleteService(found.metadata.name, found.metadata.uid)
         for found in look.view.services
-        if found.metadata.name not in stays and not found.terminating
+        if place_of(look.workload, found.metadata.name) not in stays and not found.terminating
     ]
     return (*pods, *services)
 
@@ -120,9 +126,12 @@ def _departures(look: Look, now_s: float) -> Iterator[Effect]:
 def _services(look: Look) -> Iterator[Effect]:
     standing, workload = look.standing, look.workload
     existing = {found.metadata.name: found for found in look.view.services}
+    name_of = service_names(look.view, workload)
     for place in sorted(found_by_name(workload, look.seats)):
-        if worker_name(workload, *place) not in existing:
-            yield CreateService(worker_name(workload, *place), service_body(look.view, workload, place))
+        usual, name = worker_name(workload, *place), name_of(place)
+        if name not in existing:
+            body = service_body(look.view, workload, place, name=name)
+            yield CreateService(name, body, "" if name == usual else usual)
     wanted = found_by_name(workload, look.seats)
     if standing.change is not None and standing.phase is Phase.RESIZING:
         after = {worker[:2] for worker in standing.change.after}  # it comes back, and would need their services again
@@ -149,7 +158,8 @@ def _host_list(look: Look, hosts: dict[str, str], options: Options) -> Iterator[
     written = view.config_map
     if written is None or (written.data or {}) != hosts or written.metadata.uid in view.unowned:
         body = config_body(view, workload, hosts)
-        yield WriteConfigMap(config_name(workload), body, view.config_map is not None)
+        usual, name = usual_config_name(view.name), config_name(view)
+        yield WriteConfigMap(name, body, view.config_map is not None, "" if name == usual else usual)
     digest = digest_of(hosts)
     for place, seen in sorted(look.current.items()):
         stale = seen.pod.metadata.annotation(NUDGE) != digest
@@ -179,14 +189,17 @@ def _arrivals(look: Look, now_s: float, options: Options, hosts: dict[str, str])
     backs_off = standing.retry_s is not None and now_s < standing.retry_s
     if backs_off or not is_whole(workload, standing.assigned) or _somebody_is_in_the_way(look):
         return
-    names = {seen.name for seen in look.pods}
-    members = members_of(workload, standing, options)
+    there = {seen.name for seen in look.pods}
+    full = {seen.place for seen in look.pods if not seen.lingers}
+    members = members_of(look.view, workload, standing, options)
     for seat in sorted(standing.seats, key=lambda seat: start_order(seat.worker)):
         place = seat.worker[:2]
-        name = worker_name(workload, *place)
-        if name in names or place in look.done or not _may_begin(look, place):
+        if place in full or place in look.done or not _may_begin(look, place):
             continue
-        yield CreatePod(name, pod_body(look.view, workload, standing, seat, options, hosts=hosts, members=members))
+        usual = worker_name(workload, *place)
+        name = free_name(usual, look.view.uid, lambda name: name in there or ("Pod", name) in look.view.taken)
+        body = pod_body(look.view, workload, standing, seat, options, hosts=hosts, members=members, name=name)
+        yield CreatePod(name, body, "" if name == usual else usual)
 
 
 def _questions(look: Look, now_s: float, options: Options, hosts: dict[str, str]) -> Iterator[Effect]:
@@ -198,9 +211,9 @@ def _questions(look: Look, now_s: float, options: Options, hosts: dict[str, str]
     ordinal = next(number for number in count() if (Role.WORKER, number) not in taken)
     seat = Seat(Worker(Role.WORKER, ordinal, NodeId("")), "")
     asking = replace(standing, seats=(*standing.seats, seat))
-    members = members_of(workload, asking, options)
-    body = pod_body(view, workload, asking, seat, options, hosts=hosts, members=members)
-    yield AskAdmission(worker_name(workload, Role.WORKER, ordinal), body)
+    members = members_of(view, workload, asking, options)
+    name = worker_name(workload, Role.WORKER, ordinal)
+    yield AskAdmission(name, pod_body(view, workload, asking, seat, options, hosts=hosts, members=members, name=name))
 
 
 def _somebody_is_in_the_way(look: Look) -> bool:

@@ -3,7 +3,7 @@
 The operator makes a `JobView` from its caches; `reconcile` and the intentions read nothing else.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -82,8 +82,9 @@ class JobView:
     pods: tuple[Pod, ...] = ()  # those that the job owns, and those of `unowned`
     vanished: tuple[Pod, ...] = ()  # gone since the last look, as they were last seen: their last messages count
     services: tuple[ServiceObject, ...] = ()  # the same
-    config_map: ConfigMapObject | None = None  # {name}-config, the same
+    config_map: ConfigMapObject | None = None  # the same
     unowned: frozenset[str] = frozenset()  # uids of what is surely the job's and has lost its owner reference
+    taken: Container[tuple[str, str]] = frozenset()  # kinds and names of its namespace that others than it have
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)  # of the whole cluster
     hindrance: Hindrance | None = None  # None: nothing was refused
     answer: Answer | None = None  # whether one more pod would be let in, as the API server just said. None: not asked

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sterna.engines.kubernetes.apiserver.objects import ContainerStatus, Pod, Terminated
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.engines.kubernetes.bodies.own_names import place_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView
 from sterna.lifecycle.gang_roles import Place
 from sterna.model.ids import DeviceId, NodeId
@@ -87,7 +88,15 @@ class Seen:
     @property
     def over(self) -> bool:
         """Nothing of it runs any more."""
-        return self.pod.over
+        return self.pod.over or self.lingers
+
+    @property
+    def lingers(self) -> bool:
+        """It was told to go, nothing of it runs, and a finalizer keeps it all the same, for how long is not ours to
+        say. It has its name and nothing else: its place is free.
+        """
+        ended = self.pod.over or not self.pod.spec.node_name  # one without a node is given none any more
+        return self.terminating and ended and bool(self.pod.metadata.finalizers)
 
     @cached_property
     def incarnation(self) -> int:
@@ -214,17 +223,6 @@ def seen_of(view: JobView, workload: Workload, pod: Pod) -> Seen:
     place = place_of(workload, pod.metadata.name)
     policy = workload.template(place[0]).restart_policy if place is not None else RestartPolicy.NEVER
     return Seen(pod, place, view.main_container or MAIN_CONTAINERS.get(workload.kind, ""), policy)
-
-
-def place_of(workload: Workload, name: str) -> Place | None:
-    """The place whose pod or service has this name. None: there is none."""
-    head, _, number = name.rpartition("-")
-    if not (number.isascii() and number.isdecimal() and len(number) <= 6 and str(int(number)) == number):
-        return None
-    for template in workload.roles:
-        if head == f"{workload.name}-{template.word}":
-            return template.role, int(number)
-    return None
 
 
 def _is_refused(pod: Pod) -> bool:

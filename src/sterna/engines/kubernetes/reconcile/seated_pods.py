@@ -81,6 +81,7 @@ class Look:
         seat = self.seats.get(seen.place) if seen.place is not None else None
         return (
             seat is not None
+            and not seen.lingers
             and seen.incarnation == self.standing.incarnation
             and seen.slot == seat.slot
             and seen.node in ("", seat.worker.node)

@@ -44,6 +44,7 @@ class Reason(StrEnum):
     ADMISSION_DENIED = "AdmissionDenied"
     EDIT_IGNORED = "EditIgnored"
     FIELDS_NOT_HONOURED = "FieldsNotHonoured"
+    NAME_TAKEN = "NameTaken"
     NO_CHECKPOINTS = "NoCheckpointDirectory"
     STATUS_UNREADABLE = "StatusUnreadable"
     STATUS_OVERWRITTEN = "StatusOverwritten"

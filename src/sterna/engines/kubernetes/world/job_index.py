@@ -18,6 +18,7 @@ from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, JobObje
 from sterna.engines.kubernetes.apiserver.ownership import CONFIG_LABELS, JobKey, job_key_of
 from sterna.engines.kubernetes.apiserver.port import Resource
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
+from sterna.engines.kubernetes.bodies.own_names import config_names
 from sterna.engines.kubernetes.bodies.pod_templates import Templates
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.reconcile.job_view import JobStatus, JobView, NodeFacts
@@ -32,6 +33,7 @@ from sterna.engines.kubernetes.world.removed_owners import (
     pods_left,
     services_left,
 )
+from sterna.engines.kubernetes.world.taken_names import TakenNames
 from sterna.engines.kubernetes.world.valid_spec import ValidSpec, followed
 from sterna.engines.pacing import Happening
 from sterna.model.errors import SternaError
@@ -197,6 +199,7 @@ class KnownJobs:
             services=tuple(sorted(services, key=lambda service: service.metadata.name)),
             config_map=config_map,
             unowned=unowned,
+            taken=TakenNames(self._cache, job.key),
             nodes=self._nodes,
         )
 
@@ -206,10 +209,14 @@ class KnownJobs:
             job.vanished.pop(pod.metadata.uid, None)
 
     def _config_map(self, job: KnownJob) -> ConfigMapObject | None:
-        found = self._cache.config_maps.get(f"{job.object.metadata.name}-config", job.object.metadata.namespace)
-        if found is None or _config_key(found) == job.key:
-            return found
-        return found if job.workload is not None and is_config_left(found, job.workload) else None
+        """The one that the job owns, or one that is surely its own and has lost its owner reference."""
+        meta = job.object.metadata
+        named = (self._cache.config_maps.get(name, meta.namespace) for name in config_names(meta.name, job.uid))
+        there = [found for found in named if found is not None]
+        owned = next((found for found in there if _config_key(found) == job.key), None)
+        if owned is not None or job.workload is None:
+            return owned
+        return next((found for found in there if is_config_left(found, job.workload)), None)
 
     def _rival(self, job: KnownJob) -> KnownJob | None:
         """An older job of another kind that has this name and lives: pods of the two would be called alike."""
