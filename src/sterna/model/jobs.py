@@ -13,6 +13,7 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
+from sterna.model.neighbours import NO_TRAITS, PodTraits
 from sterna.model.node_affinity import NodeTerm, NodeWish
 from sterna.model.nodes import NodeDemands, Toleration
 from sterna.model.phases import FINISHED, Phase
@@ -71,8 +72,10 @@ class JobSpec:
     node_preference: NodeId | None = None  # tried first; unknown or full is no error
     restarts_on_resize: bool = False  # no worker survives a change of size or place; the checkpoint carries over
     limit: Resources = NOTHING  # of one elastic worker: what it may use at most; 0: no limit
+    pods: tuple[tuple[Role, PodTraits], ...] = ()  # what pods of each role are to others. Empty: nothing is known
     # What follows from the above, kept because every cycle asks for it of every job:
     demands: NodeDemands = field(init=False)  # what the four above say together
+    has_rules: bool = field(init=False)  # does a pod of it say beside which others it may be?
     size_asked: int = field(init=False)  # `workers_initial` on the job's own grid of steps
     size_largest: int = field(init=False)  # the last size on the grid
     width_largest: int = field(init=False)  # milli-GPU at that size; a worker counts as one where no GPU is asked for
@@ -102,6 +105,7 @@ class JobSpec:
         object.__setattr__(
             self, "demands", NodeDemands(self.selector, self.tolerations, self.node_terms, self.kept_from)
         )
+        object.__setattr__(self, "has_rules", any(traits.has_rules for _, traits in self.pods))
         object.__setattr__(self, "size_asked", self.allowed_size(self.workers_initial))
         object.__setattr__(self, "size_largest", self.allowed_size(self.workers_max))
         object.__setattr__(self, "width_largest", self.size_largest * (self.request.gpu_milli or WHOLE_GPU_MILLI))
@@ -128,6 +132,10 @@ class JobSpec:
             if fixed.role is role:
                 return fixed.limit
         return self.limit
+
+    def traits_of(self, role: Role) -> PodTraits:
+        """What its pods of this role are to others."""
+        return next((traits for known, traits in self.pods if known is role), NO_TRAITS)
 
     def allowed_size(self, workers: int) -> int:
         """The largest size this job may have that is not above `workers`; 0 if even its minimum is."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import DeviceId, NodeId
+from sterna.model.neighbours import PodTraits
 from sterna.model.node_affinity import NodeTerm, matches
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Currency, Resources
 
@@ -75,6 +76,7 @@ class Guest(NamedTuple):
     request: Resources
     kind: GuestKind = GuestKind.OTHER
     devices: tuple[DeviceId, ...] = ()  # empty although it uses GPUs: Sterna did not pick them and only counts
+    pod: PodTraits | None = None  # what it is to pods beside it. None: no rule asks, or nothing is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +126,17 @@ class Node:
         """May a worker with these demands be put here, room aside?"""
         if not self.schedulable or self.id in demands.kept_from:
             return False
+        return self.tolerated_by(demands.tolerations) and self.has_labels_for(demands)
+
+    def tolerated_by(self, tolerations: tuple[Toleration, ...]) -> bool:
+        """Are all taints that keep new workers out tolerated?"""
         for taint in self.taints:
-            if taint.effect is not Effect.PREFER_NO_SCHEDULE and not any(
-                t.tolerates(taint) for t in demands.tolerations
-            ):
+            if taint.effect is not Effect.PREFER_NO_SCHEDULE and not any(t.tolerates(taint) for t in tolerations):
                 return False
+        return True
+
+    def has_labels_for(self, demands: NodeDemands) -> bool:
+        """Does it match the selector and one of the alternatives?"""
         if not demands.selector and not demands.terms:
             return True
         labels = dict(self.labels)
@@ -222,6 +230,11 @@ class Cluster:
     @cached_property
     def has_gpus(self) -> bool:
         return any(node.allocatable.gpu_milli for node in self.nodes)
+
+    @cached_property
+    def has_rules(self) -> bool:
+        """Is there a guest that keeps other pods out of its neighbourhood?"""
+        return any(guest.pod is not None and guest.pod.apart for node in self.nodes for guest in node.guests)
 
     @cached_property
     def has_nodes_without_gpus(self) -> bool:

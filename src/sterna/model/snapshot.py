@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Job
+from sterna.model.neighbours import Neighbourhood
 from sterna.model.nodes import Cluster, Guest, Node
 from sterna.model.resources import NOTHING, Currency, Resources
 from sterna.model.serving_room import room_for_serving
@@ -33,6 +34,7 @@ class Snapshot:
     reserved: int = 0  # room in the currency that the policy must leave alone
     seed: int = 0  # the only source of chance for a policy that needs any
     usage: Mapping[NodeId, Resources] = field(default_factory=dict)  # measured on nodes, guests included; may be empty
+    neighbourhood: Neighbourhood | None = None  # what rules between pods need to know; the planner's. None: no rule
 
     @staticmethod
     def of(
@@ -125,6 +127,16 @@ class Snapshot:
     def accelerators_named(self) -> frozenset[str | None]:
         """Accelerators that jobs ask for, None among them if some take any. An engine may know, or name more."""
         return frozenset([job.spec.accelerator for job in self.jobs])
+
+    @cached_property
+    def has_rules(self) -> bool:
+        """Has a job or a guest rules about the pods beside its own? An engine may know of the jobs."""
+        return self.jobs_have_rules or self.cluster.has_rules
+
+    @cached_property
+    def jobs_have_rules(self) -> bool:
+        """An engine may know, or say that there are some."""
+        return any(job.spec.has_rules for job in self.jobs)
 
     @cached_property
     def largest_minimum(self) -> Resources:

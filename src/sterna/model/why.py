@@ -34,6 +34,7 @@ class Why(StrEnum):
     ADMISSION_DENIED = "AdmissionDenied"
     SCHEDULING_GATED = "SchedulingGated"
     VOLUMES_NOT_READY = "VolumesNotReady"
+    RULED_OUT = "RuledOut"
     RESERVED = "Reserved"
     SUSPENDED = "Suspended"
     WHOLE_SIZE = "WholeSize"
@@ -82,6 +83,7 @@ _SENTENCES: dict[Why, str] = {
     Why.ADMISSION_DENIED: "a quota or a policy of the cluster does not let its workers in; it is tried again later",
     Why.SCHEDULING_GATED: "its pod templates have scheduling gates, which whatever put them there removes",
     Why.VOLUMES_NOT_READY: "a volume that its workers mount cannot be used yet",
+    Why.RULED_OUT: "nodes have room for it, but a rule about which pods may be near each other keeps it out of them",
     Why.RESERVED: "the room that is free is kept for a job that has waited longer",
     Why.SUSPENDED: "its owner suspended it",
     Why.WHOLE_SIZE: "the policy gives it its whole size or nothing, and there is no room for all of it",

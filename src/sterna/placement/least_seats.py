@@ -7,7 +7,8 @@ one is sought exactly (`exact_seats.py`). No running job is moved or taken below
 and its fixed roles stay where they are.
 
 The search is bounded: so many jobs as the caller allows and, around each, the `NODES_MAX` nodes that could hold most
-of it. Beyond that the packing's result stands. Growth comes back afterwards (`regrowth.py`).
+of it. Beyond that the packing's result stands. A job that rules relate to other pods is sought a seat by those rules
+(`rule_seats.py`) instead, and not exactly. Growth comes back afterwards (`regrowth.py`).
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -23,7 +24,10 @@ from sterna.placement.frame import frame_of
 from sterna.placement.packing import numbered, seated
 from sterna.placement.regrowth import held_as_it_was, may_stay
 from sterna.placement.room import Room
+from sterna.placement.rule_check import relates
+from sterna.placement.rule_seats import seated_by_rules
 from sterna.placement.shrinking import is_elastic, shrunk
+from sterna.placement.tenants import Tenants
 
 NODES_MAX = 48
 
@@ -48,8 +52,12 @@ def least_seats(view: Snapshot, target: Target, layout: Layout, *, problems_max:
             continue
         spec = table.jobs[job_id].spec
         size = least_size(spec, grant)
+        laid = layout.workers.get(job_id) or table.own(job_id)
+        if relates(view, table.jobs[job_id]):  # what becomes of it says nothing about others
+            table.seat_by_rules(job_id, laid, size)
+            continue
         alike = (spec.request, spec.fixed, spec.demands, spec.accelerator, size)
-        if alike in refused or table.seat(job_id, layout.workers.get(job_id) or table.own(job_id), size):
+        if alike in refused or table.seat(job_id, laid, size):
             continue
         if problems < problems_max and table.could_hold(spec, size):
             problems += 1
@@ -69,7 +77,7 @@ class _Table:
 
     def __init__(self, view: Snapshot, target: Target, layout: Layout) -> None:
         """Running jobs, cut down to their least size where the layout has them."""
-        self.jobs, self.grants = view.by_id, target.grants
+        self.view, self.jobs, self.grants = view, view.by_id, target.grants
         self.seats: dict[JobId, Workers] = {}  # of running jobs first, then of others as they are seated
         self.loose: dict[JobId, Workers] = {}  # of running jobs: workers of which some may go
         self.room = Room.empty(frame_of(view.cluster))  # holds the seats
@@ -92,6 +100,21 @@ class _Table:
         if workers:
             self.seats[job_id] = workers
         return bool(workers)
+
+    def seat_by_rules(self, job_id: JobId, laid: Workers, size: int) -> None:
+        """Where it is, if that is still free, else where rules between pods allow it beside all that have a seat."""
+        around, spec, grant = self.view.neighbourhood, self.jobs[job_id].spec, self.grants[job_id]
+        assert around is not None
+        workers = shrunk(spec, laid, size)
+        whole = len(workers) == size + spec.fixed_count and all(around.is_present(job_id, held) for held in workers)
+        if not whole or not held_as_it_was(self.room, spec, workers):
+            tenants = Tenants(around)
+            for other, held in self.seats.items():
+                if relates(self.view, self.jobs[other]):
+                    tenants.hold(self.jobs[other].spec, held)
+            workers = seated_by_rules(self.room, tenants, spec, (), Grant(size, size, grant.because)) or ()
+        if workers:
+            self.seats[job_id] = workers
 
     def own(self, job_id: JobId) -> Workers:
         """What it holds now, where it may stay."""
@@ -144,7 +167,7 @@ class _Table:
         for job_id, workers in self.seats.items():
             job = self.jobs[job_id]
             if job_id not in self.loose:
-                if all(worker.node in there for worker in workers):
+                if all(worker.node in there for worker in workers) and not relates(self.view, job):
                     starters.append(Starter(job.spec, sum(map(is_elastic, workers))))
                 continue
             loose = tuple(worker for worker in self.loose[job_id] if worker.node in there)

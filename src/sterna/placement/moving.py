@@ -14,6 +14,7 @@ from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because
 from sterna.placement.frame import frame_of
 from sterna.placement.room import Room
+from sterna.placement.rule_check import relates, unlawful
 
 
 class Move(NamedTuple):
@@ -52,14 +53,14 @@ class Moving:
         return self._on_node.get(node, {}).keys()
 
     def make(self, moves: Sequence[Move], because: Because) -> bool:
-        """All of these, or none. False: one of them does not fit or is not let in."""
+        """All of these, or none. False: one of them does not fit or is not let in, or a rule between pods is broken."""
         made: list[tuple[Move, Worker]] = []
         for move in sorted(moves, key=lambda move: (move.job_id, move.worker.role, move.worker.ordinal)):
             if not self._is_sound(move):
-                for done, new in reversed(made):
-                    self._put_back(done, new)
-                return False
+                return self._undone(made)
             made.append((move, self._moved(move)))
+        if not self._is_lawful(made):
+            return self._undone(made)
         self._note(made, because)
         return True
 
@@ -78,6 +79,20 @@ class Moving:
             and room.frame.admits(at, spec)
             and room.slots_at(at, spec.request_of(move.worker.role)) > 0
         )
+
+    def _is_lawful(self, made: Sequence[tuple[Move, Worker]]) -> bool:
+        """Only where rules relate a job that moves to other pods is the layout looked at."""
+        if not any(relates(self.view, self.view.by_id[move.job_id]) for move, _ in made):
+            return True
+        workers = dict(self.layout.workers)
+        for move, new in made:
+            workers[move.job_id] = tuple(new if held == move.worker else held for held in workers[move.job_id])
+        return not unlawful(self.view, workers)
+
+    def _undone(self, made: Sequence[tuple[Move, Worker]]) -> bool:
+        for done, new in reversed(made):
+            self._put_back(done, new)
+        return False
 
     def _moved(self, move: Move) -> Worker:
         room, spec, worker = self.room, self._spec(move.job_id), move.worker

@@ -4,7 +4,7 @@ Only the hook: what a proposal is, how proposals become part of a layout, and ho
 beside what the policy does. Proposals come from `rebalancers/`, and from engines that are asked for a move.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from sterna.model.considering import ConsideredMove
@@ -17,6 +17,7 @@ from sterna.model.why import Because, Why
 from sterna.placement.frame import frame_of
 from sterna.placement.moving import Move, Moving
 from sterna.placement.room import Room
+from sterna.placement.rule_check import relates, unlawful
 
 
 class Proposal(NamedTuple):
@@ -75,7 +76,7 @@ def with_proposals(view: Snapshot, layout: Layout, proposals: Iterable[Proposal]
             break
         job_id, old = proposal.job_id, proposal.worker
         held = workers.get(job_id, ())
-        if old in held and _is_sound(room, specs[job_id], proposal):
+        if old in held and _is_sound(room, specs[job_id], proposal) and _is_lawful(view, workers, proposal):
             new = _moved(room, specs[job_id], proposal)
             workers[job_id] = tuple(new if worker == old else worker for worker in held)
             becauses[job_id] = proposal.because
@@ -112,6 +113,14 @@ def _is_sound(room: Room, spec: JobSpec, proposal: Proposal) -> bool:
         and room.frame.admits(at, spec)
         and room.slots_at(at, spec.request_of(proposal.worker.role)) > 0
     )
+
+
+def _is_lawful(view: Snapshot, workers: Mapping[JobId, tuple[Worker, ...]], proposal: Proposal) -> bool:
+    if not relates(view, view.by_id[proposal.job_id]):
+        return True
+    new = proposal.worker._replace(node=proposal.to, devices=())
+    held = tuple(new if worker == proposal.worker else worker for worker in workers[proposal.job_id])
+    return not unlawful(view, {**workers, proposal.job_id: held})
 
 
 def _moved(room: Room, spec: JobSpec, proposal: Proposal) -> Worker:

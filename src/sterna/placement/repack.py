@@ -16,7 +16,7 @@ each time, so that jobs change partners and move after decisions that had nothin
 that too, for comparing with what was measured so: lots are drawn from the snapshot's seed, anew at every moment.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from hashlib import blake2b
 
 from sterna.model.ids import JobId
@@ -29,6 +29,7 @@ from sterna.placement.binding import Placed, bound
 from sterna.placement.packed import can_go_on, packed, staying
 from sterna.placement.packing import best_fit_decreasing, nowhere, seated
 from sterna.placement.room import Room
+from sterna.placement.rule_check import relates
 from sterna.placement.seats import dealt
 from sterna.placement.shrinking import is_elastic, shrunk
 
@@ -52,7 +53,8 @@ def _repacked(view: Snapshot, target: Target, *, among_equals: Callable[[JobId],
     room = Room.empty(room.frame)
     specs = {job_id: jobs[job_id].spec for job_id in kept}
     grants = {job_id: target.grants[job_id] for job_id in kept}
-    placed = _pinned(room, specs, kept, grants)
+    related = {job_id for job_id in kept if relates(view, jobs[job_id])}
+    placed = _pinned(room, specs, kept, grants, related)
     empty = room.copy()
     afresh = {job_id: grant for job_id, grant in grants.items() if job_id not in placed}
     packing = best_fit_decreasing(room, specs, afresh, among_equals)
@@ -80,14 +82,20 @@ def _is_in_vain(jobs: Mapping[JobId, Job], grants: Mapping[JobId, Grant], kept: 
 
 
 def _pinned(
-    room: Room, specs: Mapping[JobId, JobSpec], kept: Placed, grants: Mapping[JobId, Grant]
+    room: Room,
+    specs: Mapping[JobId, JobSpec],
+    kept: Placed,
+    grants: Mapping[JobId, Grant],
+    related: Set[JobId],
 ) -> dict[JobId, tuple[Worker, ...]]:
-    """Jobs with a worker on a node that would not take it in today, completed where they are; () if they cannot be."""
+    """Jobs with a worker on a node that would not take it in today, and jobs whose places rules between pods decide,
+    completed where they are; () if they cannot be."""
     frame = room.frame
     pinned: dict[JobId, tuple[Worker, ...]] = {}
     for job_id, workers in kept.items():
         mask = frame.admitting(specs[job_id])
-        if mask is not None and not all(mask[frame.index[worker.node]] for worker in workers):
+        closed = mask is not None and not all(mask[frame.index[worker.node]] for worker in workers)
+        if closed or job_id in related:
             room.hold(specs[job_id], workers)
             pinned[job_id] = workers
     return {job_id: seated(room, specs[job_id], workers, grants[job_id]) or () for job_id, workers in pinned.items()}

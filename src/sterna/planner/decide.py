@@ -19,6 +19,7 @@ from sterna.model.why import Because, Why
 from sterna.placement.rebalancing import Rebalancing, with_rebalancing, without_rebalancing
 from sterna.planner.invariants import require_sound
 from sterna.planner.lanes import Part, beside_neighbours
+from sterna.planner.obedience import beside_others, lawful, obeying, with_neighbourhood
 from sterna.planner.pools import joined_memory, pools_of, stamped
 from sterna.planner.repair import placed_target
 from sterna.planner.reservations import Reservation, with_reservation
@@ -45,6 +46,7 @@ class Settings:
 def decide(view: Snapshot, size: Sizing, place: Placing, settings: Settings | None = None) -> Decision:
     """Size, place, rebalance and plan every pool, and join what they answer."""
     settings = settings or Settings()
+    view = view if settings.counted else with_neighbourhood(view)
     parts = pools_of(view, idle_cpu_share=settings.idle_cpu_share)
     if len(parts.pools) == 1 and not parts.chosen:
         return _decide_pool(parts.pools[0].view, size, place, settings, name=None)
@@ -53,12 +55,15 @@ def decide(view: Snapshot, size: Sizing, place: Placing, settings: Settings | No
         if part.lane_of is not None:
             neighbours, decision = decided[part.lane_of]
             part = beside_neighbours(part, view, neighbours, decision.layout)
+        if view.neighbourhood is not None:
+            part = beside_others(part, view, [(other, done.layout) for other, done in decided.values()])
         decided[part.name] = part, _decide_pool(part.view, size, place, settings, name=part.name)
     return _joined(view, [(name, decision) for name, (_, decision) in decided.items()], parts.chosen)
 
 
 def _decide_pool(view: Snapshot, size: Sizing, place: Placing, settings: Settings, *, name: str | None) -> Decision:
-    verdicts: dict[JobId, Because] = {}
+    around, verdicts = view.neighbourhood, dict[JobId, Because]()
+    place = place if around is None else obeying(place, around)
     left_out = too_big_for_pool(view)
     for job in left_out:
         verdicts[job.id] = cannot_start(view, job) or Because(Why.NO_ROOM, _bigger_than_what_is_left(view, job))
@@ -78,6 +83,7 @@ def _decide_pool(view: Snapshot, size: Sizing, place: Placing, settings: Setting
         layout, kept, considered, round_s = rebalance(replace(playing, memory=remembered), layout)
         memory = with_rebalancing(target.memory, kept)
         wake_s = _sooner(target.wake_s, round_s)
+    layout = lawful(view, target, layout)
     kept_for: tuple[JobId, ...] = ()
     if reservation is not None:
         memory, wake_s = reservation.remembered(memory, layout), _sooner(wake_s, reservation.wake_s)

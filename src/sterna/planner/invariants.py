@@ -11,6 +11,7 @@ from sterna.model.jobs import Job, JobSpec, Role, Worker
 from sterna.model.plan import Grow, Shrink, Step
 from sterna.model.resources import NOTHING, WHOLE_GPU_MILLI, Resources
 from sterna.model.snapshot import Snapshot
+from sterna.placement.rule_check import unlawful
 
 
 def require_sound(view: Snapshot, steps: tuple[Step, ...], *, counted: bool) -> None:
@@ -23,6 +24,7 @@ def require_sound(view: Snapshot, steps: tuple[Step, ...], *, counted: bool) -> 
         _pool_is_not_overfull(view, after)
     else:
         _nodes_are_not_overfull(view, view.by_id, steps)
+        _rules_are_kept(view, after)
 
 
 def _what_is_held(jobs: Mapping[JobId, Job], steps: tuple[Step, ...]) -> dict[JobId, tuple[Worker, ...]]:
@@ -63,6 +65,15 @@ def _pool_is_not_overfull(view: Snapshot, after: Mapping[JobId, tuple[Worker, ..
         used += job.spec.request[currency] * (len(workers) - len(job.workers))
     if used > view.cluster.capacity:
         raise InvariantBroken(f"the plan needs {used} milli of {view.cluster.capacity} in the pool")
+
+
+def _rules_are_kept(view: Snapshot, after: Mapping[JobId, tuple[Worker, ...]]) -> None:
+    """No new worker is put where a rule between pods does not let it; what is there may stay."""
+    if view.neighbourhood is None:
+        return
+    broken = unlawful(view, {**{job.spec.id: job.workers for job in view.holding}, **after})
+    if broken:
+        raise InvariantBroken(f"new workers of {', '.join(sorted(broken))} would break a rule between pods")
 
 
 def _nodes_are_not_overfull(view: Snapshot, jobs: Mapping[JobId, Job], steps: tuple[Step, ...]) -> None:

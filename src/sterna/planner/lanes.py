@@ -14,6 +14,7 @@ from sterna.model.layout import Layout
 from sterna.model.nodes import Cluster, Node
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
+from sterna.model.why import KEPT, Why
 from sterna.placement.shrinking import shrunk
 
 
@@ -109,7 +110,11 @@ def _at_minimum(job: Job) -> Job:
 
 def _somebody_waits_for_cpus(whole: Snapshot, lane: Part, neighbours: Part, layout: Layout) -> bool:
     """Would a job with GPUs that waits fit, were the jobs of the lane at their minimum?"""
-    waiting = [job for job in neighbours.view.wanting if not layout.workers_of(job.id)]
+    waiting = [
+        job
+        for job in neighbours.view.wanting
+        if not layout.workers_of(job.id) and layout.becauses.get(job.id, KEPT).why is not Why.RULED_OUT
+    ]
     growable = [job for job in lane.view.jobs if job.spec.workers_max > job.spec.workers_min]
     if not waiting or not growable:
         return False

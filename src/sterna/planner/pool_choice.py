@@ -18,6 +18,7 @@ from sterna.model.nodes import Cluster
 from sterna.model.resources import Currency
 from sterna.model.snapshot import Snapshot
 from sterna.model.why import Because, Why
+from sterna.placement.ruled_start import seats_at_least
 from sterna.placement.shrinking import shrunk
 
 
@@ -75,7 +76,9 @@ class PoolChoice:
 
     def fit(self, name: str, spec: JobSpec) -> Fit:
         """How soon the job's minimum could run there, claims aside."""
-        key = (name, *asks(spec))
+        around = self._view.neighbourhood
+        pods = spec.pods if around is not None and around.relates(spec) else ()
+        key = (name, pods, *asks(spec))
         if key not in self._fits:
             self._fits[key] = self._fit(self._pools[name], spec)
         return self._fits[key]
@@ -113,9 +116,17 @@ class PoolChoice:
         nodes, gang = admitting(pool.cluster.nodes, spec), gang_of(spec)
         for fit in (Fit.NOW, Fit.AT_MINIMUM, Fit.PERHAPS):
             spaces = self._spaces_in(pool, fit)
-            if gang_fits([spaces[node.id] for node in nodes], gang):
+            if gang_fits([spaces[node.id] for node in nodes], gang) and self._rules_allow(pool, fit, spec):
                 return fit
         return Fit.EVER
+
+    def _rules_allow(self, pool: Pool, fit: Fit, spec: JobSpec) -> bool:
+        """Do rules between pods let the job's minimum in, beside workers that are in its way at this stage?"""
+        around = self._view.neighbourhood
+        if around is None or not around.relates(spec):
+            return True
+        beside = [(job, _staying(job, fit)) for job in self._view.holding]
+        return seats_at_least(around, pool.cluster, spec, beside) is not None
 
     def _spaces_in(self, pool: Pool, fit: Fit) -> dict[NodeId, Space]:
         if (pool.name, fit) not in self._spaces:

@@ -202,7 +202,8 @@ class _Repair:
             spec = jobs[job_id].spec
             because = layout.becauses.get(job_id) or target.because_of(job_id)
             self._left_out[job_id] = because
-            self._refused.setdefault(_kind(spec), (least_size(spec, target.grants[job_id]), because))
+            if because.why is not Why.RULED_OUT:  # a rule of this very job says nothing about others
+                self._refused.setdefault(_kind(spec), (least_size(spec, target.grants[job_id]), because))
         return set(standing)
 
     def _leave_out_hopeless(self, least: LeastSeats) -> set[JobId]:

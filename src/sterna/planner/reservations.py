@@ -22,6 +22,7 @@ from sterna.model.nodes import Effect, Taint, Toleration
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import Grant, PolicyMemory, Target
 from sterna.model.why import Because, Why
+from sterna.placement.ruled_start import seats_at_least
 from sterna.placement.shrinking import shrunk
 
 Sizing = Callable[[Snapshot], Target]
@@ -74,7 +75,15 @@ def starving_head(view: Snapshot, starving_after_s: float) -> Job | None:
     """The job that has waited longest, if that is too long and it could start at all."""
     waiting = [job for job in view.wanting if not job.size and job.waited_s(view.now_s) >= starving_after_s]
     waiting.sort(key=lambda job: (job.waiting_since_s, arrival_order(job)))
-    return next((job for job in waiting if cannot_start(view, job) is None), None)
+    return next((job for job in waiting if cannot_start(view, job) is None and _could_obey(view, job)), None)
+
+
+def _could_obey(view: Snapshot, job: Job) -> bool:
+    """Would rules between pods let it start, were no other job there? If not, no room is kept for it."""
+    around = view.neighbourhood
+    if around is None or not around.relates(job.spec):
+        return True
+    return seats_at_least(around, view.cluster, job.spec) is not None
 
 
 def _is_new_here(job: Job, now_s: float, starving_after_s: float) -> bool:
@@ -135,6 +144,9 @@ def _staying(view: Snapshot, target: Target, head: Job) -> list[tuple[Job, tuple
 def _starts(view: Snapshot, head: Job, staying: list[tuple[Job, tuple[Worker, ...]]], *, counted: bool) -> bool:
     if counted:
         return head.spec.min_request[view.currency] <= _free(view, set(), staying, counted=True)
+    around = view.neighbourhood
+    if around is not None and around.relates(head.spec):
+        return seats_at_least(around, view.cluster, head.spec, staying) is not None
     nodes = admitting(view.nodes, head.spec)
     spaces = spaces_beside(nodes, staying)
     return gang_fits([spaces[node.id] for node in nodes], gang_of(head.spec))
@@ -164,7 +176,9 @@ def _set_aside(view: Snapshot, head: Job, aside: set[NodeId]) -> Snapshot:
 
 def _nodes_for(view: Snapshot, head: Job) -> set[NodeId]:
     """Nodes that hold the head's gang once they are empty: the emptiest that are enough, and none in vain."""
-    spec, currency = head.spec, view.currency
+    spec, currency, around = head.spec, view.currency, view.neighbourhood
+    if around is not None and around.relates(spec):
+        return {worker.node for worker in seats_at_least(around, view.cluster, spec) or ()}
     held: dict[NodeId, int] = {}
     for job in view.holding:
         for worker in job.workers + job.leaving:

@@ -13,6 +13,7 @@ from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import Target
 from sterna.model.why import Because, Why
 from sterna.placement.shrinking import is_elastic
+from sterna.placement.rule_check import relates
 
 WHY_IT_HAS = frozenset({Why.NEXT_IN_ORDER, Why.SPARE_ROOM, Why.BEST_GAIN, Why.KEPT})  # and not why it has less
 
@@ -92,7 +93,10 @@ def ordered_steps(view: Snapshot, change: Changes, *, counted: bool) -> tuple[St
 
 
 def _apart(view: Snapshot, shrinks: list[Shrink], grows: list[Grow]) -> tuple[list[Grow], list[Grow]]:
-    """Growth whose new workers all land on nodes that no worker is leaving, and the rest."""
+    """Growth whose new workers all land on nodes that no worker is leaving, and the rest.
+
+    Jobs that rules relate to others wait wherever a worker is leaving: it may keep them out of more than its own node.
+    """
     jobs = view.by_id
     kept = {shrink.job_id: shrink.to for shrink in shrinks}
     leaving = {worker.node for job in view.leaving for worker in job.leaving}
@@ -102,6 +106,7 @@ def _apart(view: Snapshot, shrinks: list[Shrink], grows: list[Grow]) -> tuple[li
     later: list[Grow] = []
     for grow in grows:
         before = kept.get(grow.job_id, jobs[grow.job_id].workers)
-        waits = any(worker.node in leaving for worker in grow.to if worker not in before)
+        new = [worker for worker in grow.to if worker not in before]
+        waits = any(worker.node in leaving for worker in new) or (bool(leaving) and relates(view, jobs[grow.job_id]))
         (later if waits else at_once).append(grow)
     return at_once, later

@@ -17,6 +17,7 @@ from sterna.model.phases import Phase
 from sterna.model.snapshot import Snapshot
 from sterna.placement.frame import Frame, frame_of
 from sterna.placement.room import Demand, Room
+from sterna.placement.rule_check import open_beside
 
 MOVABLE = frozenset({Role.WORKER, Role.EVALUATOR})  # the others hold what their job cannot lose
 
@@ -111,11 +112,13 @@ class Scene:
         """
         demand, leaves, spec = unit.demand, unit.leaves, unit.job.spec
         room = self.room if room is None else room
+        lawful = open_beside(self.view, self.layout, unit.job, unit.workers)
         for at, node in enumerate(self.nodes):
             if (
                 node.id not in leaves
                 and node.id not in self._being_left
                 and self.frame.admits(at, spec)
+                and (lawful is None or lawful[at])
                 and room.holds(at, demand)
             ):
                 yield node.id

@@ -1,0 +1,72 @@
+"""Do the new workers of a layout break a rule between pods? Workers that are there already may stay in any case."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from sterna.model.ids import JobId
+from sterna.model.jobs import Job, Worker
+from sterna.model.layout import Layout
+from sterna.model.snapshot import Snapshot
+from sterna.placement.frame import frame_of
+from sterna.placement.tenants import Bools, Tenants, node_positions
+
+
+def unlawful(view: Snapshot, workers: Mapping[JobId, tuple[Worker, ...]]) -> set[JobId]:
+    """Jobs with new workers that cannot be put down, one after another in some order, without breaking a rule."""
+    around = view.neighbourhood
+    if around is None:
+        return set()
+    tenants = Tenants(around)
+    waiting: list[tuple[Job, Worker]] = []
+    for job in view.jobs:
+        held = workers.get(job.spec.id, ())
+        if held and around.relates(job.spec):
+            tenants.hold(job.spec, (worker for worker in held if around.is_present(job.spec.id, worker)))
+            waiting += [(job, worker) for worker in held if not around.is_present(job.spec.id, worker)]
+    waiting.sort(key=_may_be_first)
+    while waiting:
+        later = [(job, worker) for job, worker in waiting if not _put_down(tenants, job, worker)]
+        if len(later) == len(waiting):
+            return {job.spec.id for job, _ in waiting}
+        waiting = later
+    return set()
+
+
+def relates(view: Snapshot, job: Job) -> bool:
+    """Has a rule, its own or another pod's, a say in where this job's workers are?"""
+    return view.neighbourhood is not None and view.neighbourhood.relates(job.spec)
+
+
+def open_beside(view: Snapshot, layout: Layout, job: Job, workers: Sequence[Worker]) -> Bools | None:
+    """Nodes, by position, that take each of these workers of the job by itself, once they are off their own. None: all.
+
+    Whether all of them may go there together is another question (`unlawful`).
+    """
+    around = view.neighbourhood
+    if around is None or not around.relates(job.spec):
+        return None
+    tenants = Tenants(around)
+    for job_id, held in layout.workers.items():
+        if around.relates(view.by_id[job_id].spec):
+            tenants.hold(view.by_id[job_id].spec, held)
+    tenants.release(job.spec, workers)
+    nodes = frame_of(view.cluster).nodes
+    where = node_positions(around, (node.id for node in nodes))
+    found = np.ones(len(nodes), np.bool_)
+    for role in {worker.role for worker in workers}:
+        found &= tenants.gate(job.spec, job.spec.traits_of(role)).open()[where]
+    return found
+
+
+def _may_be_first(entry: tuple[Job, Worker]) -> bool:
+    """A pod that must be with its like may be the first of them: it goes before others that are like it."""
+    job, worker = entry
+    return not job.spec.traits_of(worker.role).together
+
+
+def _put_down(tenants: Tenants, job: Job, worker: Worker) -> bool:
+    if not tenants.admits(job.spec, worker):
+        return False
+    tenants.hold(job.spec, (worker,))
+    return True
