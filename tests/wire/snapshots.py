@@ -8,6 +8,7 @@ from sterna.model.curves import SpeedupCurve
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
+from sterna.model.neighbours import EvenRule, HostPort, PodSelector, PodTerm, PodTraits
 from sterna.model.node_affinity import NODE_NAME, LabelOperator, LabelRequirement, NodeWish
 from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.phases import FINISHED, Phase
@@ -40,7 +41,9 @@ def tuples_of(strategy: st.SearchStrategy[Any], *, by: Any = None) -> st.SearchS
     return st.lists(strategy, max_size=2, unique_by=by).map(tuple)
 
 
-guests = st.builds(Guest, names, resources, st.sampled_from(GuestKind), devices)
+guests = st.builds(
+    Guest, names, resources, st.sampled_from(GuestKind), devices, st.none() | st.deferred(lambda: traits)
+)
 nodes = st.builds(
     Node,
     id=names.map(NodeId),
@@ -80,6 +83,28 @@ requirements = st.sampled_from(
 terms = tuples_of(requirements)
 
 
+selectors = st.builds(
+    PodSelector,
+    st.none() | tuples_of(requirements),
+    st.lists(names, max_size=2, unique=True).map(lambda spaces: tuple(sorted(spaces))),
+    st.none() | tuples_of(requirements),
+    st.just(()),  # labels "as on the pod itself" are resolved before there is a snapshot
+    st.just(()),
+)
+pod_terms = tuples_of(st.builds(PodTerm, words, selectors))
+traits = st.builds(
+    PodTraits,
+    words,
+    pairs,
+    st.just((HostPort(80), HostPort(81, "UDP", "10.0.0.1"))),  # so that there is a rule, and it is written
+    pod_terms,
+    pod_terms,
+    tuples_of(
+        st.builds(EvenRule, words, selectors, st.integers(1, 3), st.integers(1, 3), st.booleans(), st.booleans())
+    ),
+)
+
+
 @st.composite
 def specs(draw: st.DrawFn) -> JobSpec:
     least, initial, most = sorted(draw(st.tuples(*[st.integers(1, 64)] * 3)))
@@ -104,6 +129,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         node_preference=draw(st.none() | names.map(NodeId)),
         restarts_on_resize=draw(st.booleans()),
         limit=draw(resources),
+        pods=draw(tuples_of(st.tuples(st.sampled_from(Role), traits), by=lambda pod: pod[0])),
     )
 
 

@@ -17,6 +17,8 @@ from sterna.model.why import Because
 from sterna.placement.frame import Frame
 from sterna.placement.moving import Move, Moving
 from sterna.placement.room import Room
+from sterna.placement.rule_check import open_beside, relates
+from sterna.placement.tenants import Bools
 
 
 class Refusal(StrEnum):
@@ -65,6 +67,8 @@ class Denied:
 
 
 Answer = Granted | Denied
+
+_RULED_OUT = "a rule about which pods may be near each other keeps what should move out"
 Mover = tuple[Job, Worker]
 
 
@@ -113,11 +117,13 @@ def tried(moving: Moving, ask: Ask, because: Because) -> Answer | None:
             return None
         nodes = ", ".join(sorted({worker.node for _, worker in meant}))
         return Denied(Refusal.SAME_NODE, f"what should move is on {nodes} already")
-    targets = _targets(moving.room, movers, ask)
+    targets = _targets(moving, movers, ask)
     if isinstance(targets, Denied):
         return targets
     moves = [Move(job.id, worker, to) for (job, worker), to in zip(movers, targets, strict=True)]
     if not moving.make(moves, because):
+        if any(relates(moving.view, job) for job, _ in movers):
+            return Denied(Refusal.NODE_NOT_USABLE, _RULED_OUT)
         return Denied(Refusal.NO_ROOM, "there is no room for all that should move")
     jobs = tuple(dict.fromkeys(job.id for job, _ in movers))
     left = tuple(sorted({worker.node for _, worker in movers}))
@@ -142,8 +148,9 @@ def _meant(moving: Moving, ask: Ask) -> list[Mover]:
     return [(job, worker) for job in jobs for worker in moving.layout.workers_of(job.id) if worker.node == ask.node]
 
 
-def _targets(room: Room, movers: Sequence[Mover], ask: Ask) -> list[NodeId] | Denied:
+def _targets(moving: Moving, movers: Sequence[Mover], ask: Ask) -> list[NodeId] | Denied:
     """A node for each; one for all of them where there is such a one."""
+    room = moving.room
     frame = room.frame
     specs = {job.id: job.spec for job, _ in movers}.values()
     possible = range(len(frame.nodes)) if ask.to is None else sorted(_positions(frame, ask.to))
@@ -156,6 +163,10 @@ def _targets(room: Room, movers: Sequence[Mover], ask: Ask) -> list[NodeId] | De
         return Denied(
             Refusal.NODE_NOT_USABLE, f"{', '.join(sorted(ask.to))}: {_why_not_usable(room, movers[0][0], ask)}"
         )
+    masks = _open_by_rules(moving, movers)
+    usable = [at for at in usable if all(mask[at] for mask in masks)]
+    if not usable:
+        return Denied(Refusal.NODE_NOT_USABLE, _RULED_OUT)
     requests = [_request(mover) for mover in movers]
     slots = {at: room.slots_at(at, requests[0]) for at in usable}
     widest = sorted(usable, key=lambda at: (-slots[at], frame.nodes[at].id))
@@ -166,6 +177,15 @@ def _targets(room: Room, movers: Sequence[Mover], ask: Ask) -> list[NodeId] | De
         if room.holds(at, demand):
             return [frame.nodes[at].id] * len(movers)
     return _spread(room, widest, requests, ask)
+
+
+def _open_by_rules(moving: Moving, movers: Sequence[Mover]) -> list[Bools]:
+    """Nodes that rules between pods leave open to each job that moves and that they have a say in."""
+    by_job: dict[JobId, list[Worker]] = {}
+    for job, worker in movers:
+        by_job.setdefault(job.id, []).append(worker)
+    masks = (open_beside(moving.view, moving.layout, moving.view.by_id[job], held) for job, held in by_job.items())
+    return [mask for mask in masks if mask is not None]
 
 
 def _positions(frame: Frame, nodes: Collection[NodeId]) -> list[int]:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from sterna.model.ids import JobId, NodeId
-from sterna.model.node_affinity import LabelRequirement
+from sterna.model.node_affinity import LabelOperator, LabelRequirement
 
 if TYPE_CHECKING:
     from sterna.model.jobs import Job, JobSpec, Worker
@@ -43,9 +43,23 @@ class PodSelector(NamedTuple):
     requirements: tuple[LabelRequirement, ...] | None = None
     namespaces: tuple[str, ...] = ()  # by name, sorted
     namespace_terms: tuple[LabelRequirement, ...] | None = None  # on a namespace's labels. None: the names alone count
+    same: tuple[str, ...] = ()  # labels that are as on the pod itself, as its owner wrote it; `PodTraits.of_pod`
+    different: tuple[str, ...] = ()  # labels that are not
 
     def selects(self, pod: "PodTraits") -> bool:
         return _selects(self, pod.namespace, pod.labels)
+
+    def of_pod(self, namespace: str, labels: Mapping[str, str]) -> "PodSelector":
+        """As a pod of this namespace with these labels means it: its own namespace where it names none."""
+        names = self.namespaces if self.namespaces or self.namespace_terms is not None else (namespace,)
+        requirements = self.requirements
+        if requirements is not None:
+            same = (LabelRequirement(key, LabelOperator.IN, (labels[key],)) for key in self.same if key in labels)
+            other = (
+                LabelRequirement(key, LabelOperator.NOT_IN, (labels[key],)) for key in self.different if key in labels
+            )
+            requirements = (*requirements, *same, *other)
+        return PodSelector(requirements, names, self.namespace_terms)
 
 
 class PodTerm(NamedTuple):
@@ -75,6 +89,19 @@ class PodTraits(NamedTuple):
     apart: tuple[PodTerm, ...] = ()
     together: tuple[PodTerm, ...] = ()
     even: tuple[EvenRule, ...] = ()
+
+    def of_pod(self, namespace: str, labels: Mapping[str, str]) -> "PodTraits":
+        """The same for a pod of this namespace with these labels, whose rules may speak of its own."""
+        if not self.has_rules:
+            return PodTraits(namespace, tuple(sorted(labels.items())))
+        return PodTraits(
+            namespace,
+            tuple(sorted(labels.items())),
+            self.ports,
+            tuple(term._replace(pods=term.pods.of_pod(namespace, labels)) for term in self.apart),
+            tuple(term._replace(pods=term.pods.of_pod(namespace, labels)) for term in self.together),
+            tuple(rule._replace(pods=rule.pods.of_pod(namespace, labels)) for rule in self.even),
+        )
 
     @property
     def has_rules(self) -> bool:
@@ -159,13 +186,19 @@ class Neighbourhood:
         return wider
 
 
+def requirements_of(labels: Mapping[str, str], more: Iterable[LabelRequirement]) -> tuple[LabelRequirement, ...]:
+    """A label selector's `matchLabels` and `matchExpressions` as one."""
+    named = (LabelRequirement(key, LabelOperator.IN, (value,)) for key, value in sorted(labels.items()))
+    return (*named, *more)
+
+
 def pods_of(spec: "JobSpec", workers: Iterable["Worker"]) -> tuple[PlacedPod, ...]:
     return tuple(PlacedPod(spec.traits_of(worker.role), worker.node) for worker in workers)
 
 
 @lru_cache(maxsize=65536)
 def _selects(selector: PodSelector, namespace: str, labels: Labels) -> bool:
-    requirements, names, terms = selector
+    requirements, names, terms = selector[:3]
     if requirements is None:
         return False
     if namespace not in names and not (terms is not None and _holds(terms, {NAMESPACE_NAME: namespace})):

@@ -9,8 +9,10 @@ from enum import StrEnum
 
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import FixedRole, JobSpec, Role
+from sterna.model.neighbours import NO_TRAITS, HostPort, PodTraits
 from sterna.model.node_affinity import NodeTerm, NodeWish
 from sterna.model.nodes import Toleration
+from sterna.model.pod_labels import role_labels, usual_port
 from sterna.model.resources import NOTHING, Resources
 
 
@@ -71,6 +73,8 @@ class RoleTemplate:
     request: Resources = NOTHING  # of one replica: what is counted
     limit: Resources = NOTHING  # of the program alone: what is enforced; 0: no limit
     restart_policy: RestartPolicy = RestartPolicy.NEVER
+    pod: PodTraits = NO_TRAITS  # what its pods are to others, as the template has it; `Workload.job_spec` completes it
+    on_host_network: bool = False  # then its ports are ports of the node
     called: str = ""  # in names, where it is not the role's own word: a lone master is the worker
     claims: tuple[str, ...] = ()  # persistent volume claims that its pods mount, in a cluster
 
@@ -164,4 +168,14 @@ class Workload:
             node_preference=self.node_preference,
             restarts_on_resize=self.contract is Contract.RESTART,
             limit=self.template(Role.WORKER).limit,
+            pods=tuple((template.role, self._traits(template)) for template in self.roles),
         )
+
+    def _traits(self, template: RoleTemplate) -> PodTraits:
+        """What pods of this role are to others once they are made: with the job's own labels and its port."""
+        labels = {**dict(template.pod.labels), **role_labels(self.kind, self.name, template.word)}
+        traits = template.pod.of_pod(self.namespace, labels)
+        if not template.on_host_network:
+            return traits
+        port = usual_port(self.kind)[1] if self.port is None else self.port
+        return traits._replace(ports=tuple(sorted({*traits.ports, HostPort(port)})))

@@ -12,8 +12,8 @@ from sterna.model.plan import Grow, Shrink, Step
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import Target
 from sterna.model.why import Because, Why
-from sterna.placement.shrinking import is_elastic
 from sterna.placement.rule_check import relates
+from sterna.placement.shrinking import is_elastic
 
 WHY_IT_HAS = frozenset({Why.NEXT_IN_ORDER, Why.SPARE_ROOM, Why.BEST_GAIN, Why.KEPT})  # and not why it has less
 

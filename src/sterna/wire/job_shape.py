@@ -15,7 +15,8 @@ from sterna.model.ids import DeviceId, JobId, NodeId
 from sterna.model.jobs import Disruption, FixedRole, Job, JobSpec, ProgressPoint, Role, Worker
 from sterna.model.phases import Phase
 from sterna.wire.fields import Amount, Count, Moment, Name, Number, Positive, WholeNumber
-from sterna.wire.node_shape import RequirementBody, ResourcesBody, TolerationBody, WishBody
+from sterna.wire.node_shape import ResourcesBody, TolerationBody, WishBody
+from sterna.wire.pod_shape import PodBody, RequirementBody
 from sterna.wire.problems import Body
 
 RoleName = Annotated[Role, Field(strict=False)]
@@ -51,6 +52,10 @@ class FixedRoleBody(Body):
         return FixedRole(self.role, self.replicas, self.request.to_model(), self.limit.to_model())
 
 
+class RolePodBody(PodBody):
+    role: RoleName = Role.WORKER
+
+
 class SpecBody(Body):
     """What the owner asked for."""
 
@@ -80,6 +85,10 @@ class SpecBody(Body):
         default=False, description="no worker survives a resize; the checkpoint carries over"
     )
 
+    pods: list[RolePodBody] = Field(
+        default_factory=list, description="what pods of each role are to others; left out: no rule asks"
+    )
+
     def to_model(self, job_id: str) -> JobSpec:
         sizes = self.workers
         return JobSpec(
@@ -104,6 +113,7 @@ class SpecBody(Body):
             node_preference=None if self.node_preference is None else NodeId(self.node_preference),
             restarts_on_resize=self.restarts_on_resize,
             limit=sizes.limit.to_model(),
+            pods=tuple((pod.role, pod.to_model()) for pod in self.pods),
         )
 
 

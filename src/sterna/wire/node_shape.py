@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from sterna.model.ids import DeviceId, NodeId
-from sterna.model.node_affinity import LabelOperator, LabelRequirement, NodeWish, values_expected
+from sterna.model.node_affinity import NodeWish
 from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, Toleration
 from sterna.model.resources import Resources
 from sterna.wire.fields import CpuMilli, GpuMilli, MemoryBytes, Name
+from sterna.wire.pod_shape import PodBody, RequirementBody
 from sterna.wire.problems import Body
 
 EffectName = Annotated[Effect, Field(strict=False)]  # not strict: a file says it in text
@@ -53,21 +53,6 @@ class TolerationBody(Body):
         return Toleration(self.key, self.value, self.effect)
 
 
-class RequirementBody(Body):
-    key: str = Field(description="a label, or metadata.name for the node's own name")
-    operator: Annotated[LabelOperator, Field(strict=False)]
-    values: list[str] = Field(default_factory=list, description="one or more for In and NotIn, a number for Gt and Lt")
-
-    @model_validator(mode="after")
-    def _complete(self) -> "RequirementBody":
-        if (expected := values_expected(self.operator, tuple(self.values))) is not None:
-            raise PydanticCustomError("values", "{expected}", {"expected": expected})
-        return self
-
-    def to_model(self) -> LabelRequirement:
-        return LabelRequirement(self.key, self.operator, tuple(self.values))
-
-
 class WishBody(Body):
     weight: int = Field(default=1, ge=1, le=100)
     term: list[RequirementBody]
@@ -85,9 +70,11 @@ class GuestBody(Body):
         default=GuestKind.OTHER, description="serving: goes before training; other: simply in the way"
     )
     devices: list[Name] = Field(default_factory=list, description="the GPUs it uses, where known")
+    pod: PodBody | None = Field(default=None, description="what it is to pods beside it; null: no rule asks")
 
     def to_model(self) -> Guest:
-        return Guest(self.id, self.request.to_model(), self.kind, tuple(map(DeviceId, self.devices)))
+        pod = None if self.pod is None else self.pod.to_model()
+        return Guest(self.id, self.request.to_model(), self.kind, tuple(map(DeviceId, self.devices)), pod)
 
 
 class NodeBody(Body):

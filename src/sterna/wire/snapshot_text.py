@@ -17,6 +17,7 @@ from sterna.model.quantities import milli_shown
 from sterna.model.resources import Resources
 from sterna.model.snapshot import Snapshot
 from sterna.model.target import PolicyMemory
+from sterna.wire.pod_shape import pod_record
 
 Record = dict[str, Any]
 
@@ -28,7 +29,7 @@ def snapshot_record(view: Snapshot) -> Record:
         "revision": view.revision,
         "nowSeconds": view.now_s,
         "nodes": [_node(node) for node in view.nodes],
-        "jobs": [_job(job) for job in view.jobs],
+        "jobs": [_job(job, rules=view.has_rules) for job in view.jobs],
         **({"reservedMilli": view.reserved} if view.reserved or view.serving else {}),
         **_unless_empty(
             serving=[_guest(guest) for guest in view.serving],
@@ -107,7 +108,8 @@ def _node(node: Node) -> Record:
 
 def _guest(guest: Guest) -> Record:
     kind = _unless(GuestKind.OTHER, kind=guest.kind)
-    return {"id": guest.id, **kind, **_unless_empty(request=_resources(guest.request), devices=list(guest.devices))}
+    record = {"id": guest.id, **kind, **_unless_empty(request=_resources(guest.request), devices=list(guest.devices))}
+    return record if guest.pod is None else {**record, "pod": pod_record(guest.pod)}
 
 
 def _worker(worker: Worker) -> Record:
@@ -115,8 +117,12 @@ def _worker(worker: Worker) -> Record:
     return place if worker.role is Role.WORKER else {"role": worker.role, **place}
 
 
-def _job(job: Job) -> Record:
-    return {"id": job.id, "spec": _spec(job.spec), "state": _state(job)}
+def _job(job: Job, *, rules: bool) -> Record:
+    """What its pods are to others is of interest only where some pod has `rules` about that."""
+    spec = _spec(job.spec)
+    if rules and job.spec.pods:
+        spec["pods"] = [{"role": role, **pod_record(traits)} for role, traits in job.spec.pods]
+    return {"id": job.id, "spec": spec, "state": _state(job)}
 
 
 def _spec(spec: JobSpec) -> Record:

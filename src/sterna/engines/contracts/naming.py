@@ -3,17 +3,9 @@
 The words are those that programs and `kubectl` users of each kind already rely on.
 """
 
-from collections.abc import Mapping
-
 from sterna.model.jobs import Role
+from sterna.model.pod_labels import label_domain, role_labels, usual_port
 from sterna.model.workload import Workload
-
-_PORTS: Mapping[str, tuple[str, int]] = {
-    "TFJob": ("tfjob-port", 2222),
-    "PyTorchJob": ("pytorchjob-port", 23456),
-    "MPIJob": ("mpijob-port", 9999),
-    "ElasticJob": ("elasticjob-port", 29500),
-}
 
 # By these labels programs and people find the pods of a job; one of them is on every pod and service of ours.
 JOB_LABELS = ("tf-job-name", "training.kubeflow.org/job-name", "sterna.dev/job-name")
@@ -25,32 +17,23 @@ def worker_name(workload: Workload, role: Role, ordinal: int) -> str:
 
 
 def port_name(workload: Workload) -> str:
-    return _PORTS[workload.kind][0]
+    return usual_port(workload.kind)[0]
 
 
 def port_of(workload: Workload) -> int:
     """The port that the manifest fixes, or the kind's usual one."""
-    return _PORTS[workload.kind][1] if workload.port is None else workload.port
+    return usual_port(workload.kind)[1] if workload.port is None else workload.port
 
 
 def labels_of(workload: Workload, role: Role, ordinal: int, *, slot: str | None = None) -> dict[str, str]:
     """Labels of one worker. `slot` names its place in the plan; None: labels of what outlives it, like its service."""
-    word = workload.template(role).word
+    labels = role_labels(workload.kind, workload.name, workload.template(role).word)
     if workload.kind == "TFJob":
-        labels = {
-            "group-name": "kubeflow.org",
-            "tf-job-name": workload.name,
-            "tf-replica-type": word,
-            "tf-replica-index": str(ordinal),
-        }
+        labels["tf-replica-index"] = str(ordinal)
         slot_key, role_key = "tf-job-workerid", "tf-job-role"
     else:
-        domain = "sterna.dev" if workload.kind == "ElasticJob" else "training.kubeflow.org"
-        labels = {
-            f"{domain}/job-name": workload.name,
-            f"{domain}/replica-type": word,
-            f"{domain}/replica-index": str(ordinal),
-        }
+        domain = label_domain(workload.kind)
+        labels[f"{domain}/replica-index"] = str(ordinal)
         slot_key, role_key = "sterna.dev/slot", f"{domain}/job-role"
     if slot is not None:
         labels[slot_key] = slot

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 
 from sterna.model.ids import NodeId
 from sterna.model.jobs import Job, Worker
+from sterna.model.layout import Layout
 from sterna.model.nodes import Node
 from sterna.model.resources import NOTHING, Resources
 from sterna.model.snapshot import Snapshot
 from sterna.placement.room import Room
+from sterna.placement.rule_check import open_beside
+from sterna.planner.obedience import with_neighbourhood
 
 
 def limits_of_jobs(view: Snapshot) -> Mapping[NodeId, Resources]:
@@ -40,11 +43,14 @@ def best_node(view: Snapshot, job: Job, worker: Worker, limits: Mapping[NodeId, 
     room = Room.of(view, leaving=True)
     frame, request, limit = room.frame, job.spec.request_of(worker.role), job.spec.limit_of(worker.role)
     sums = limits_of_jobs(view) if limits is None else limits
+    there = Layout({other.id: other.workers for other in view.jobs})
+    lawful = open_beside(with_neighbourhood(view), there, job, (worker,))
     here = view.cluster.by_id.get(worker.node)
     left = sums.get(worker.node, NOTHING).minus(limit)
     candidates = [] if here is None else [(score(here, left), "", here.id)]
     for at, node in enumerate(frame.nodes):
         alike = here is None or node.accelerator == here.accelerator
-        if node.id != worker.node and alike and frame.admits(at, job.spec) and room.slots_at(at, request) > 0:
+        fits = frame.admits(at, job.spec) and room.slots_at(at, request) > 0 and (lawful is None or lawful[at])
+        if node.id != worker.node and alike and fits:
             candidates.append((score(node, sums.get(node.id, NOTHING)), node.id, node.id))
     return min(candidates, default=(0.0, "", worker.node))[2]

@@ -98,6 +98,7 @@ class SimulatedEngine:
         self._seats_s: dict[JobId, float] = {}  # of jobs that hold nothing and come back: when their run began
         self._columns = KeptColumns()
         self._accelerators: frozenset[str | None] = frozenset()  # that any job so far asked for
+        self._rules = False  # had any job so far rules about the pods beside its own?
         self._minimums: set[Resources] = set()  # that any job so far needed to start
         self._largest_minimum = self._smallest_minimum = NOTHING  # of those, in each resource
         self.unpredictable: dict[JobId, None] = {}  # running jobs whose finish is found only by advancing them
@@ -160,6 +161,7 @@ class SimulatedEngine:
             wanting=jobs,  # no job is suspended here
             columns=Columns(jobs, self._columns),
             accelerators_named=self._accelerators,
+            jobs_have_rules=self._rules,
             largest_minimum=self._largest_minimum,
             smallest_minimum=self._smallest_minimum,
         )
@@ -181,6 +183,7 @@ class SimulatedEngine:
         self._columns.add(job)
         if spec.accelerator not in self._accelerators:
             self._accelerators |= {spec.accelerator}
+        self._rules = self._rules or spec.has_rules
         if spec.min_request not in self._minimums:
             self._minimums.add(spec.min_request)
             self._largest_minimum = Resources(*map(max, zip(*self._minimums, strict=True)))

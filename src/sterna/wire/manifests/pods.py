@@ -126,6 +126,9 @@ class Lifecycle(OpenShape):
 class ContainerPort(OpenShape):
     name: Text = ""
     container_port: Port | None = None
+    host_port: Annotated[int, Field(ge=0, le=65535)] = 0  # 0: none
+    host_ip: Text = Field(default="", alias="hostIP")
+    protocol: Text = "TCP"
 
 
 class ContainerResources(OpenShape):
@@ -200,8 +203,46 @@ class NodeAffinity(OpenShape):
     preferred: list[WeightedTerm] = Field(default_factory=list, alias="preferredDuringSchedulingIgnoredDuringExecution")
 
 
+class LabelSelector(OpenShape):
+    """Of pods or namespaces. An empty one selects all of them, one that is left out none."""
+
+    match_labels: Pairs = Field(default_factory=dict)
+    match_expressions: list[Requirement] = Field(default_factory=list, max_length=_MANY)
+
+
+class PodAffinityTerm(OpenShape):
+    label_selector: LabelSelector | None = None
+    namespaces: Words = Field(default_factory=list)
+    namespace_selector: LabelSelector | None = None
+    topology_key: Text = ""
+    match_label_keys: Words = Field(default_factory=list)
+    mismatch_label_keys: Words = Field(default_factory=list)
+
+
+class PodAffinity(OpenShape):
+    """Affinity or anti-affinity to other pods. What is preferred is read and not decided."""
+
+    required: list[PodAffinityTerm] = Field(
+        default_factory=list, alias="requiredDuringSchedulingIgnoredDuringExecution", max_length=_MANY
+    )
+    preferred: list[Any] = Field(default_factory=list, alias="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class SpreadConstraint(OpenShape):
+    max_skew: int = 1
+    topology_key: Text = ""
+    when_unsatisfiable: Text = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: Text = "Honor"
+    node_taints_policy: Text = "Ignore"
+    match_label_keys: Words = Field(default_factory=list)
+
+
 class Affinity(OpenShape):
     node_affinity: NodeAffinity = NodeAffinity()
+    pod_affinity: PodAffinity = PodAffinity()
+    pod_anti_affinity: PodAffinity = PodAffinity()
 
 
 class PodSpec(OpenShape):
@@ -218,6 +259,8 @@ class PodSpec(OpenShape):
     node_selector: Pairs = Field(default_factory=dict)
     tolerations: list[PodToleration] = Field(default_factory=list, max_length=_MANY)
     affinity: Affinity = Affinity()
+    topology_spread_constraints: list[SpreadConstraint] = Field(default_factory=list, max_length=_MANY)
+    host_network: bool = False
     priority: int | None = None
     priority_class_name: Text = ""
 

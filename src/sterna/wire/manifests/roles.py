@@ -8,6 +8,7 @@ from sterna.wire.manifests.amounts import amounts_of
 from sterna.wire.manifests.findings import Findings, Path
 from sterna.wire.manifests.held_pods import claims_of
 from sterna.wire.manifests.job_shapes import Replica
+from sterna.wire.manifests.pod_rules import traits_of
 from sterna.wire.manifests.pods import Container, PodAt, PodTemplate
 from sterna.wire.manifests.programs import program_of
 
@@ -55,6 +56,8 @@ def template_of(part: Part, findings: Findings, *, main: str | None, image_requi
         request=request,
         limit=limit,
         restart_policy=part.policy,
+        pod=traits_of(part.pod, findings),
+        on_host_network=part.pod.template.spec.host_network,
         called=part.called,
         claims=claims_of(part.pod, findings),
     )

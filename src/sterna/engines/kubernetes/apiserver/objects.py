@@ -63,10 +63,49 @@ class Amounts(Shape, frozen=True):
     limits: dict[str, str | int | float] | None = None
 
 
+class ContainerPort(Shape, frozen=True):
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
 class Container(Shape, frozen=True):
     name: str = ""
     resources: Amounts | None = None
     restart_policy: str | None = None  # "Always" on an init container: a sidecar, counted like a container
+    ports: list[ContainerPort] | None = None
+
+
+class Expression(Shape, frozen=True):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(Shape, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Expression] | None = None
+
+
+class PodAffinityTerm(Shape, frozen=True):
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    topology_key: str = ""
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class PodAntiAffinity(Shape, frozen=True):
+    required: list[PodAffinityTerm] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Shape, frozen=True):
+    """Of a pod that is there: what keeps others out. What it wanted for itself is no longer of interest."""
+
+    pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class PodToleration(Shape, frozen=True):
@@ -82,6 +121,7 @@ class PodSpec(Shape, frozen=True):
     init_containers: list[Container] | None = None
     overhead: dict[str, str | int | float] | None = None  # of its runtime class, put there by admission
     resources: Amounts | None = None  # of the pod as a whole
+    affinity: Affinity | None = None
     termination_grace_period_seconds: int | None = None
     restart_policy: str = ""
 

@@ -78,8 +78,7 @@ def _not_let_in(look: Look) -> frozenset[Place]:
     return frozenset(
         place
         for place in look.seats
-        if place not in look.done
-        and (place not in look.current or (place in named and name_of(place) not in services))
+        if place not in look.done and (place not in look.current or (place in named and name_of(place) not in services))
     )
 
 

@@ -19,6 +19,7 @@ from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.reconcile.job_view import NodeFacts
 from sterna.engines.kubernetes.world.node_objects import DRAIN, guest_of, node_of, sign_of, takes_room
 from sterna.engines.kubernetes.world.pod_amounts import resize_of
+from sterna.engines.kubernetes.world.pod_traits import as_far_as_asked
 from sterna.engines.pacing import Happening
 from sterna.lifecycle.node_trust import NodePast, Trust, TrustRules, Verdict, is_flapping, seen, verdict
 from sterna.model.errors import InvalidRequest
@@ -53,6 +54,7 @@ class Roster:
         self._nodes: dict[str, Node] = {}
         self._dirty: set[str] = set()
         self._cluster: Cluster | None = None
+        self._rules = False  # has a job rules about the pods beside its own?
         cache.nodes.listen(self._node_changed)
         cache.pods.listen(self._pod_changed)
 
@@ -64,7 +66,7 @@ class Roster:
                 if bare is None:
                     self._nodes.pop(name, None)
                 else:
-                    self._nodes[name] = replace(bare, guests=tuple(sorted(self._guests.get(name, {}).values())))
+                    self._nodes[name] = replace(bare, guests=self._shown(name))
             self._dirty.clear()
             self._cluster = Cluster.of(self._nodes.values())
         return self._cluster
@@ -73,6 +75,20 @@ class Roster:
     def serving(self) -> tuple[Guest, ...]:
         """Serving pods that have no node yet, the oldest first."""
         return tuple(guest for _, guest in sorted(self._waiting.values()))
+
+    def tell_of_rules(self, rules: bool) -> None:
+        """Labels and ports of guests are shown only while a job has rules about the pods beside its own."""
+        if rules != self._rules:
+            self._rules = rules
+            self._dirty.update(self._guests)
+
+    def _shown(self, node: str) -> tuple[Guest, ...]:
+        guests = self._guests.get(node, {}).values()
+        asked = (
+            guest if guest.pod is None else guest._replace(pod=as_far_as_asked(guest.pod, rules=self._rules))
+            for guest in guests
+        )
+        return tuple(sorted(asked, key=lambda guest: guest.id))
 
     def recount(self, pods: Iterable[Pod]) -> None:
         """Whether these are guests may have changed."""
@@ -187,7 +203,7 @@ class Roster:
 
 def _weight(pod: Pod) -> tuple[object, ...]:
     """What decides whether, and how much, it counts as a guest."""
-    return (pod.spec, pod.over, job_key_of(pod.metadata), resize_of(pod))
+    return (pod.spec, pod.metadata.labels, pod.over, job_key_of(pod.metadata), resize_of(pod))
 
 
 def _node(found: NodeObject) -> Node:

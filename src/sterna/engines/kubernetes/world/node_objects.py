@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from sterna.engines.kubernetes.apiserver.objects import NodeObject, Pod
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s
 from sterna.engines.kubernetes.world.pod_amounts import request_of_pod
+from sterna.engines.kubernetes.world.pod_traits import traits_of_pod
 from sterna.lifecycle.node_trust import NodeSign
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.nodes import Device, Doubt, Effect, Guest, GuestKind, Node, Taint, cards
@@ -44,7 +45,7 @@ def node_of(found: NodeObject, guests: Iterable[Guest] = ()) -> Node:
         doubt=Doubt.NOT_READY if found.ready and _has_taint(found, NOT_READY) else None,
         cordoned=meta.annotation(DRAIN) == "true",
         devices=_devices(found, allocatable.whole_gpus),
-        guests=tuple(sorted(guests)),
+        guests=tuple(sorted(guests, key=lambda guest: guest.id)),
     )
 
 
@@ -73,7 +74,7 @@ def guest_of(pod: Pod) -> Guest:
     """A pod that is not ours. `InvalidRequest`: it asks for something that is no amount."""
     meta = pod.metadata
     kind = GuestKind.SERVING if meta.annotation(SERVING) == "true" else GuestKind.OTHER
-    return Guest(f"{meta.namespace}/{meta.name}", request_of_pod(pod), kind)
+    return Guest(f"{meta.namespace}/{meta.name}", request_of_pod(pod), kind, pod=traits_of_pod(pod))
 
 
 def takes_room(pod: Pod) -> bool:

@@ -42,6 +42,7 @@ class World:
         self._counted: dict[str, JobId] = {}  # uid -> id, of jobs that have a value
         self._values: dict[JobId, Job] = {}  # in order of arrival
         self._owners: dict[JobId, str] = {}  # uid of the job whose value it is
+        self._ruled: set[JobId] = set()  # jobs with rules about the pods beside their own
         self._changed: set[str] = set()
         self._aside: dict[str, float] = {}  # uid -> until when it is not shown
         self._revision = 0
@@ -86,6 +87,7 @@ class World:
             self._changed.add(uid)
         self.refresh()
         self._revision += 1
+        self.roster.tell_of_rules(bool(self._ruled))
         cluster, serving = self.roster.cluster, self.roster.serving
         view = Snapshot(
             revision=self._revision,
@@ -97,7 +99,7 @@ class World:
             reserved=room_for_serving(cluster, serving) if serving else 0,
             usage=self.lessons.loads(now_s),
         )
-        return view.prepared(by_id=self._values.copy())
+        return view.prepared(by_id=self._values.copy(), jobs_have_rules=bool(self._ruled))
 
     def value(self, job_id: JobId) -> Job | None:
         self.refresh()
@@ -154,6 +156,7 @@ class World:
         before = self._values.get(job_id)
         last = next(reversed(self._values.values()), None)
         self._values[job_id], self._owners[job_id] = value, uid
+        (self._ruled.add if value.spec.has_rules else self._ruled.discard)(job_id)
         if uid not in self._counted:
             self._counted[uid] = job_id
             self._recount(uid, job_id)
@@ -167,6 +170,7 @@ class World:
             return
         if self._owners.get(job_id) == uid:
             del self._owners[job_id], self._values[job_id]
+            self._ruled.discard(job_id)
             self._changed.update(job.uid for job in self.jobs.named(job_id) if job.uid != uid)
         self._recount(uid, job_id)
 

@@ -22,6 +22,7 @@ from sterna.model.target import Target
 from sterna.model.why import Because, Why
 from sterna.placement.moving import Moving
 from sterna.planner.decide import Placing
+from sterna.planner.obedience import with_neighbourhood
 
 ASKED = "Requested"
 
@@ -88,7 +89,7 @@ def _tried_now(book: Book, roster: Roster, asked: Ask) -> Granted | Denied:
     """What would come of it if all other jobs stayed as they are."""
     values = [job.value for job in book.busy.values() if job.value is not None]
     view = Snapshot.of(now_s=book.timeline.now(), nodes=roster.cluster.nodes, jobs=values)
-    moving = Moving(view, Layout({value.id: value.workers for value in values}))
+    moving = Moving(with_neighbourhood(view), Layout({value.id: value.workers for value in values}))
     answer = tried(moving, asked, Because(Why.REBALANCED))
     return Denied(Refusal.NOTHING_TO_MOVE, "it holds no workers now") if answer is None else answer
 

@@ -109,7 +109,9 @@ def guests_of(jobs: Iterable[LocalJob]) -> dict[NodeId, tuple[Guest, ...]]:
         for process in job.live:
             row = process.row
             if takes_room(row, job.row.incarnation):
-                guest = Guest(row.uid, job.spec.request_of(row.role), devices=row.devices)
+                spec = job.spec
+                traits = spec.traits_of(row.role) if spec.pods else None
+                guest = Guest(row.uid, spec.request_of(row.role), devices=row.devices, pod=traits)
                 found.setdefault(row.node, []).append(guest)
     return {node_id: tuple(sorted(guests)) for node_id, guests in found.items()}
 
