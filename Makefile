@@ -72,8 +72,9 @@ soak: $(TRAINS) $(CLUSTER) ## the property tests with many more worlds; takes a 
 	STERNA_WORLDS=20000 $(BIN)/pytest -n auto tests/oracle/test_properties.py
 	STERNA_WORLDS=10000 STERNA_SEEDS=500 $(BIN)/pytest -n auto tests/planner/test_properties.py tests/simulation
 	STERNA_WORLDS=10000 $(BIN)/pytest -n auto tests/planner/test_rest.py
+	STERNA_RULE_WORLDS=2000 $(BIN)/pytest -n auto tests/planner/test_neighbours.py
 	STERNA_SEEDS=200 STERNA_KILLS=2000 STERNA_ENGINE_KILLS=200 $(BIN)/pytest -n auto tests/training tests/engines tests/e2e
-	STERNA_PODS=5000 $(BIN)/pytest tests/kubernetes/test_scheduler_conformance.py
+	STERNA_PODS=5000 $(BIN)/pytest tests/kubernetes/test_scheduler_conformance.py tests/kubernetes/test_neighbour_conformance.py
 	STERNA_SEEDS=45 $(BIN)/pytest -n auto tests/kubernetes/test_crash_points.py tests/kubernetes/test_trouble.py
 	STERNA_SHORT_JOBS=20000 STERNA_SEEDS=200 $(BIN)/pytest -n auto tests/attack
 	STERNA_STORM_S=600 $(BIN)/pytest -s tests/kubernetes/test_storm.py

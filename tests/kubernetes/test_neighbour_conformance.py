@@ -17,7 +17,9 @@ import msgspec
 import pytest
 
 from sterna.engines.kubernetes.apiserver.objects import NodeObject, Pod
-from sterna.engines.kubernetes.world.node_objects import guest_of, node_of
+from sterna.engines.kubernetes.world.node_objects import node_of
+from sterna.engines.kubernetes.world.pod_traits import traits_of_pod
+from sterna.model.ids import NodeId
 from sterna.model.jobs import JobSpec, Role
 from sterna.model.neighbours import Neighbourhood, PlacedPod
 from sterna.model.nodes import Node
@@ -60,7 +62,9 @@ class Round(NamedTuple):
 
     def admits(self, spec: JobSpec, name: str) -> bool:
         """Our answer, from what the API server shows."""
-        there = tuple(PlacedPod(guest_of(pod).pod, pod.spec.node_name) for pod in self.pods() if pod.spec.node_name)
+        there = tuple(
+            PlacedPod(traits_of_pod(pod), NodeId(pod.spec.node_name)) for pod in self.pods() if pod.spec.node_name
+        )
         tenants = Tenants(Neighbourhood(tuple(self.nodes.values()), there, {}, ()))
         at = list(self.nodes).index(name)
         return self.nodes[name].admits(spec.demands) and bool(

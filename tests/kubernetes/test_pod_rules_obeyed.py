@@ -7,30 +7,35 @@ from tests.kubernetes.lab import Lab
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOSTNAME = "kubernetes.io/hostname"
-JOB_NAME = "sterna.dev/job-name"
+OWN = {"matchLabels": {"sterna.dev/job-name": "apart"}}
+PORT = {"containerPort": 80, "hostPort": 8080}
 
 
-def ruled(name: str, *, workers: tuple[int, int] = (2, 2), labels: Body | None = None, **spec: object) -> str:
+def ruled(
+    name: str,
+    *,
+    workers: tuple[int, int] = (2, 2),
+    labels: Body | None = None,
+    ports: list[Body] | None = None,
+    **spec: object,
+) -> str:
     """A job whose workers' pods have these fields."""
-    container = {"name": "main", "image": "localhost/none:1", "command": ["train"], **spec.pop("container", {})}  # type: ignore[dict-item]
+    container: Body = {"name": "main", "image": "localhost/none:1", "command": ["train"], "ports": ports or []}
     container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
     pod = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
+    template = {"metadata": {"labels": labels or {}}, "spec": pod}
     return yaml.safe_dump(
         {
             "apiVersion": "sterna.dev/v1alpha1",
             "kind": "ElasticJob",
             "metadata": {"name": name},
-            "spec": {
-                "workers": {"min": workers[0], "max": workers[1]},
-                "template": {"metadata": {"labels": labels or {}}, "spec": pod},
-            },
+            "spec": {"workers": {"min": workers[0], "max": workers[1]}, "template": template},
         }
     )
 
 
 def term(key: str, **labels: str) -> Body:
-    found = {name.replace("__", "/").replace("_", "-"): value for name, value in labels.items()}
-    return {"topologyKey": key, "labelSelector": {"matchLabels": found}}
+    return {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
 
 
 def apart(*terms: Body) -> Body:
@@ -61,20 +66,18 @@ def test_each_rule_between_pods_is_obeyed_and_a_job_that_one_keeps_waiting_is_to
     guest(lab, "cache", "node-1", {"app": "cache"})
     guest(lab, "hermit", "node-0", {}, affinity=apart(term(HOSTNAME, app="shunned")))
     lab.start()
-    lab.submit(
-        ruled("apart", affinity=apart({"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {JOB_NAME: "apart"}}}))
-    )
+    lab.submit(ruled("apart", affinity=apart({"topologyKey": HOSTNAME, "labelSelector": OWN})))
     assert where(lab, "apart", 2) == ["node-0", "node-1"]
     lab.submit(ruled("near", affinity={"podAffinity": {REQUIRED: [term("zone", app="cache")]}}))
     assert where(lab, "near", 2) == ["node-1", "node-1"]
     lab.submit(ruled("shunned", labels={"app": "shunned"}))
     assert where(lab, "shunned", 2) == ["node-1", "node-1"]
-    lab.submit(ruled("ported", container={"ports": [{"containerPort": 80, "hostPort": 8080}]}))
+    lab.submit(ruled("ported", ports=[PORT]))
     assert where(lab, "ported", 2) == ["node-0", "node-1"]
     spread = {**term("zone", app="even"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     lab.submit(ruled("even", labels={"app": "even"}, topologySpreadConstraints=[spread]))
     assert where(lab, "even", 2) == ["node-0", "node-1"]
-    lab.submit(ruled("again", workers=(1, 1), container={"ports": [{"containerPort": 80, "hostPort": 8080}]}))
+    lab.submit(ruled("again", workers=(1, 1), ports=[PORT]))
     told = lab.until(lambda: _ruled_out(lab, "again"), "it is told why it waits")
     assert "host port 8080" in told
     lab.delete("ElasticJob", "ported")

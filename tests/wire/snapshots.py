@@ -41,35 +41,6 @@ def tuples_of(strategy: st.SearchStrategy[Any], *, by: Any = None) -> st.SearchS
     return st.lists(strategy, max_size=2, unique_by=by).map(tuple)
 
 
-guests = st.builds(
-    Guest, names, resources, st.sampled_from(GuestKind), devices, st.none() | st.deferred(lambda: traits)
-)
-nodes = st.builds(
-    Node,
-    id=names.map(NodeId),
-    allocatable=resources,
-    accelerator=words,
-    labels=pairs,
-    taints=tuples_of(st.builds(Taint, words, words, effects)),
-    ready=st.booleans(),
-    cordoned=st.booleans(),
-    doubt=st.none() | st.sampled_from(Doubt),
-    devices=tuples_of(st.builds(Device, names.map(DeviceId), st.integers(0, 1 << 40)), by=lambda device: device.id),
-    guests=tuples_of(guests),
-)
-workers = st.builds(Worker, st.sampled_from(Role), st.integers(0, 99), names.map(NodeId), devices)
-fixed_roles = st.builds(
-    FixedRole,
-    st.sampled_from([role for role in Role if role is not Role.WORKER]),
-    st.integers(1, 4),
-    requests,
-    resources,
-)
-growths = st.builds(
-    Growth, st.sampled_from(Category), st.none() | st.floats(-1e9, 1e9), st.none() | st.floats(-1e9, 1e9), moments
-)
-
-
 requirements = st.sampled_from(
     [
         LabelRequirement("zone", LabelOperator.IN, ("a", "b")),
@@ -102,6 +73,33 @@ traits = st.builds(
     tuples_of(
         st.builds(EvenRule, words, selectors, st.integers(1, 3), st.integers(1, 3), st.booleans(), st.booleans())
     ),
+)
+
+
+guests = st.builds(Guest, names, resources, st.sampled_from(GuestKind), devices, st.none() | traits)
+nodes = st.builds(
+    Node,
+    id=names.map(NodeId),
+    allocatable=resources,
+    accelerator=words,
+    labels=pairs,
+    taints=tuples_of(st.builds(Taint, words, words, effects)),
+    ready=st.booleans(),
+    cordoned=st.booleans(),
+    doubt=st.none() | st.sampled_from(Doubt),
+    devices=tuples_of(st.builds(Device, names.map(DeviceId), st.integers(0, 1 << 40)), by=lambda device: device.id),
+    guests=tuples_of(guests),
+)
+workers = st.builds(Worker, st.sampled_from(Role), st.integers(0, 99), names.map(NodeId), devices)
+fixed_roles = st.builds(
+    FixedRole,
+    st.sampled_from([role for role in Role if role is not Role.WORKER]),
+    st.integers(1, 4),
+    requests,
+    resources,
+)
+growths = st.builds(
+    Growth, st.sampled_from(Category), st.none() | st.floats(-1e9, 1e9), st.none() | st.floats(-1e9, 1e9), moments
 )
 
 
@@ -157,7 +155,6 @@ jobs = st.builds(
     ),
     growth=st.none() | growths,
     disruptions=tuples_of(st.builds(Disruption, moments, words, amounts)),
-    denied=st.just("") | names,
 )
 memories = st.builds(
     PolicyMemory,

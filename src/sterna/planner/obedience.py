@@ -51,6 +51,7 @@ def beside_others(part: Part, whole: Snapshot, decided: Sequence[tuple[Part, Lay
     for job in whole.jobs:
         if job.spec.id not in own and around.relates(job.spec):
             layout = layouts.get(job.spec.id)
+            doubtful += pods_of(job.spec, job.leaving)
             if layout is None:
                 doubtful += pods_of(job.spec, job.workers)
             else:
