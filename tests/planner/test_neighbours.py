@@ -4,8 +4,10 @@ import os
 import random
 
 import pytest
+from tests.planner.lives import POLICIES, named, placements_of
 from tests.planner.rule_worlds import HOST, ZONE, broken_rules, rule_world
 from tests.planner.test_properties import PLACEMENTS, VARIANTS, names
+from tests.planner.test_rest import BY_DESIGN, assert_it_rests
 from tests.worlds import cluster, job, node
 
 from sterna.model.ids import JobId, NodeId
@@ -306,3 +308,10 @@ def _check(view: Snapshot, size, place, seed: int) -> None:
     held = {each.id: decision.layout.workers_of(each.id) for each in view.jobs}
     broken = broken_rules(view, held)
     assert not broken, f"seed {seed}: {broken}"
+
+
+@pytest.mark.parametrize("case", [case for case in POLICIES if BY_DESIGN not in named(case)], ids=named)
+def test_a_static_world_with_rules_comes_to_rest(case):
+    for seed in _seeds()[: WORLDS // 10]:
+        for where in placements_of(case):
+            assert_it_rests(rule_world(seed), case, where, seed=seed)
