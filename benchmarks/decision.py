@@ -252,6 +252,7 @@ class _Engine:
             wanting=view.jobs,
             columns=Columns(view.jobs, self._columns),
             accelerators_named=view.accelerators_named,
+            jobs_have_rules=view.jobs_have_rules,
             largest_minimum=view.largest_minimum,
             smallest_minimum=view.smallest_minimum,
         )
