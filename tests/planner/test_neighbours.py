@@ -10,6 +10,7 @@ from tests.planner.test_properties import PLACEMENTS, VARIANTS, names
 from tests.planner.test_rest import BY_DESIGN, assert_it_rests
 from tests.worlds import cluster, job, node
 
+from sterna.lifecycle.asked_moves import Granted, ask_of_job, tried
 from sterna.model.ids import JobId, NodeId
 from sterna.model.jobs import Role, Worker
 from sterna.model.layout import Layout
@@ -276,6 +277,21 @@ def test_moves_obey_rules_between_pods(to, made):
     proposal = Proposal(moved.id, moved.workers[0], NodeId(to), KEPT, 10.0, 1.0)
     after = with_proposals(view, layout, [proposal], moves_max=1)
     assert (after.workers_of(moved.id)[0].node == to) is made
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        pytest.param("abcd", ("c", "d"), id="a gang that must be apart goes to a node each"),
+        pytest.param("abc", None, id="and stays where there are too few such nodes"),
+    ],
+)
+def test_a_move_that_was_asked_for_finds_nodes_that_rules_leave_open(nodes, expected):
+    moved = job("j", on=["a", "b"], at_least=2, spec=pods("j", **apart(HOST, "j")))
+    view = with_neighbourhood(cluster(nodes=[host(name) for name in nodes], jobs=[moved]))
+    ask = ask_of_job("key", moved.id, moved.workers, worker=None, to=None)
+    answer = tried(Moving(view, Layout({moved.id: moved.workers})), ask, KEPT)
+    assert (answer.reached if isinstance(answer, Granted) else None) == expected
 
 
 def test_a_cluster_without_rules_has_no_neighbourhood():

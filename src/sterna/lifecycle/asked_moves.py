@@ -17,8 +17,7 @@ from sterna.model.why import Because
 from sterna.placement.frame import Frame
 from sterna.placement.moving import Move, Moving
 from sterna.placement.room import Room
-from sterna.placement.rule_check import open_beside, relates
-from sterna.placement.tenants import Bools
+from sterna.placement.rule_check import relates, tenants_beside
 
 
 class Refusal(StrEnum):
@@ -163,10 +162,8 @@ def _targets(moving: Moving, movers: Sequence[Mover], ask: Ask) -> list[NodeId] 
         return Denied(
             Refusal.NODE_NOT_USABLE, f"{', '.join(sorted(ask.to))}: {_why_not_usable(room, movers[0][0], ask)}"
         )
-    masks = _open_by_rules(moving, movers)
-    usable = [at for at in usable if all(mask[at] for mask in masks)]
-    if not usable:
-        return Denied(Refusal.NODE_NOT_USABLE, _RULED_OUT)
+    if any(relates(moving.view, job) for job, _ in movers):
+        return _by_rules(moving, movers, usable)
     requests = [_request(mover) for mover in movers]
     slots = {at: room.slots_at(at, requests[0]) for at in usable}
     widest = sorted(usable, key=lambda at: (-slots[at], frame.nodes[at].id))
@@ -179,13 +176,28 @@ def _targets(moving: Moving, movers: Sequence[Mover], ask: Ask) -> list[NodeId] 
     return _spread(room, widest, requests, ask)
 
 
-def _open_by_rules(moving: Moving, movers: Sequence[Mover]) -> list[Bools]:
-    """Nodes that rules between pods leave open to each job that moves and that they have a say in."""
-    by_job: dict[JobId, list[Worker]] = {}
+def _by_rules(moving: Moving, movers: Sequence[Mover], usable: Sequence[int]) -> list[NodeId] | Denied:
+    """Each where rules between pods leave a node open to it, beside those before it if may be. Tried and taken back."""
+    room, tenants = moving.room, tenants_beside(moving.view, moving.layout)
     for job, worker in movers:
-        by_job.setdefault(job.id, []).append(worker)
-    masks = (open_beside(moving.view, moving.layout, moving.view.by_id[job], held) for job, held in by_job.items())
-    return [mask for mask in masks if mask is not None]
+        tenants.release(job.spec, (worker,))
+    taken: list[tuple[int, Resources, tuple[DeviceId, ...]]] = []
+    for job, worker in movers:
+        request = _request((job, worker))
+        nodes = {at: room.frame.nodes[at].id for at in usable if room.slots_at(at, request) > 0}
+        lawful = tenants.gate(job.spec, job.spec.traits_of(worker.role)).open()
+        open_to_it = [at for at in nodes if lawful[tenants.around.index[nodes[at]]]]
+        if not open_to_it:
+            break
+        before = {at for at, _, _ in taken}
+        best = min(open_to_it, key=lambda at: (at not in before, -room.slots_at(at, request), nodes[at]))
+        taken.append((best, request, room.take(best, request)))
+        tenants.hold(job.spec, (worker._replace(node=nodes[best]),))
+    for at, request, devices in reversed(taken):
+        room.give(at, request, devices)
+    if len(taken) < len(movers):
+        return Denied(Refusal.NODE_NOT_USABLE, _RULED_OUT)
+    return [room.frame.nodes[at].id for at, _, _ in taken]
 
 
 def _positions(frame: Frame, nodes: Collection[NodeId]) -> list[int]:

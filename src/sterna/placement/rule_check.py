@@ -46,10 +46,7 @@ def open_beside(view: Snapshot, layout: Layout, job: Job, workers: Sequence[Work
     around = view.neighbourhood
     if around is None or not around.relates(job.spec):
         return None
-    tenants = Tenants(around)
-    for job_id, held in layout.workers.items():
-        if around.relates(view.by_id[job_id].spec):
-            tenants.hold(view.by_id[job_id].spec, held)
+    tenants = tenants_beside(view, layout)
     tenants.release(job.spec, workers)
     nodes = frame_of(view.cluster).nodes
     where = node_positions(around, (node.id for node in nodes))
@@ -57,6 +54,17 @@ def open_beside(view: Snapshot, layout: Layout, job: Job, workers: Sequence[Work
     for role in {worker.role for worker in workers}:
         found &= tenants.gate(job.spec, job.spec.traits_of(role)).open()[where]
     return found
+
+
+def tenants_beside(view: Snapshot, layout: Layout) -> Tenants:
+    """All pods that rules have a say in, once the layout is carried out. There must be such rules."""
+    around = view.neighbourhood
+    assert around is not None
+    tenants = Tenants(around)
+    for job_id, held in layout.workers.items():
+        if around.relates(view.by_id[job_id].spec):
+            tenants.hold(view.by_id[job_id].spec, held)
+    return tenants
 
 
 def _may_be_first(entry: tuple[Job, Worker]) -> bool:
