@@ -351,10 +351,13 @@ def test_the_journal_may_be_off(monitor):
     assert ("volumes" in pod) is monitor
 
 
-def test_the_chart_gives_a_silent_node_as_long_as_the_operator_does_by_itself():
-    for values, seconds in (({}, OperatorConfig().node_lost_after_s), ({"nodeLostAfterSeconds": 0.5}, 0.5)):
+def test_the_chart_gives_nodes_that_are_silent_or_flap_as_long_as_the_operator_does_by_itself():
+    defaults = OperatorConfig()
+    own = {"nodeLostAfterSeconds": 0.5, "nodeSteadyAfterSeconds": 60}
+    for values, lost_s, steady_s in (({}, defaults.node_lost_after_s, defaults.node_steady_after_s), (own, 0.5, 60.0)):
         pod, *_ = journal_of(values)
-        assert f"--node-lost-after={seconds:g}s" in pod["containers"][0]["args"]
+        expected = {f"--node-lost-after={lost_s:g}s", f"--node-steady-after={steady_s:g}s"}
+        assert expected <= set(pod["containers"][0]["args"])
 
 
 def test_the_charts_journal_is_what_the_operator_takes_for_itself():

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from sterna.model.nodes import Doubt
 
 LOST_AFTER_S = 30.0
+STEADY_AFTER_S = 300.0
 _FALLS_KEPT = 32  # of one node, the latest
 
 
@@ -23,7 +24,7 @@ class TrustRules(NamedTuple):
     lost_after_s: float = LOST_AFTER_S  # a node that is not ready for so long is lost
     flaps: int = 3  # a node that became not ready so often ...
     flaps_within_s: float = 600.0  # ... in so much time flaps,
-    steady_s: float = 300.0  # and is given nothing new before it has been as it is for so long
+    steady_s: float = STEADY_AFTER_S  # and is given nothing new before it has been as it is for so long
 
 
 class NodeSign(NamedTuple):

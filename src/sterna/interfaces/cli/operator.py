@@ -134,6 +134,15 @@ class OperatorOptions:
             help="A node that is not ready for so long is lost: until then its workers stay, and nothing new comes.",
         ),
     ] = 30.0
+    node_steady_after: Annotated[
+        float,
+        typer.Option(
+            "--node-steady-after",
+            metavar="TIME",
+            parser=seconds,
+            help="A node that flaps is given nothing new before it has been steady for so long.",
+        ),
+    ] = 300.0
     migrations_max: Annotated[
         int, typer.Option("--migrations-max", min=1, help="Open Migrations of one namespace; more are refused.")
     ] = 100
@@ -258,6 +267,7 @@ def operator(run: OperatorOptions) -> None:
             kubeshare=run.kubeshare,
             share_learning=run.share_learning,
             node_lost_after_s=run.node_lost_after,
+            node_steady_after_s=run.node_steady_after,
             migrations_max=run.migrations_max,
             admission_patience_s=run.admission_patience,
             policy=run.policy,

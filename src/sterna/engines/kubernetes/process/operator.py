@@ -82,7 +82,7 @@ class Operator:
             self.cache,
             refusing_excluded(config, parse),
             now=self.timeline.now,
-            trust=TrustRules(lost_after_s=config.node_lost_after_s),
+            trust=TrustRules(lost_after_s=config.node_lost_after_s, steady_s=config.node_steady_after_s),
             share_learning=config.share_learning,
             places_pods=config.binding is not Binding.NONE,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sterna.journal.decision_journal import BYTES_MAX, FILES_MAX
 from sterna.lifecycle.admission_denials import PATIENCE_S
-from sterna.lifecycle.node_trust import LOST_AFTER_S
+from sterna.lifecycle.node_trust import LOST_AFTER_S, STEADY_AFTER_S
 from sterna.model.errors import InvalidRequest
 
 NAMESPACE = "sterna-system"
@@ -68,6 +68,7 @@ class OperatorConfig:
     look_again_s: float = 600.0  # every job is looked at this often, give or take a fifth, although nothing happened
     cluster_domain: str = ""  # appended to the names of services. Empty: the shortest name that resolves
     node_lost_after_s: float = LOST_AFTER_S  # a node that is not ready for so long is lost, with all that is there
+    node_steady_after_s: float = STEADY_AFTER_S  # a node that flaps is given nothing new before it was steady so long
     in_flight: int = 32  # jobs carried on at the same time
     migrations_max: int = 100  # open Migrations of one namespace; those beyond are refused
     health_host: str = "127.0.0.1"
@@ -97,8 +98,8 @@ class OperatorConfig:
         patience_s = self.admission_patience_s
         _require(0 <= patience_s < math.inf, "admission patience", patience_s, "seconds, 0 or more")
         _require(self.renew_s < self.lease_s, "renew", self.renew_s, f"less than the lease itself ({self.lease_s:g} s)")
-        lost_after_s = self.node_lost_after_s
-        _require(0 <= lost_after_s < math.inf, "node lost after", lost_after_s, "seconds, 0 or more")
+        for what, seconds in (("lost", self.node_lost_after_s), ("steady", self.node_steady_after_s)):
+            _require(0 <= seconds < math.inf, f"node {what} after", seconds, "seconds, 0 or more")
         _require(self.in_flight > 0, "in flight", self.in_flight, "at least 1")
         _require(self.journal_bytes_max > 0, "journal bytes max", self.journal_bytes_max, "at least 1")
         _require(self.journal_files_max > 0, "journal files max", self.journal_files_max, "at least 1")
