@@ -9,7 +9,7 @@ import pytest
 
 from sterna import __version__
 from sterna.engines.kubernetes.loop.rules import KEYS
-from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, LEASE, MEMORY, OperatorConfig
+from sterna.engines.kubernetes.process.settings import CONFIG, ENDS, KNOWLEDGE, LEASE, MEMORY, OperatorConfig
 from sterna.engines.kubernetes.progress.monitor_tokens import AUDIENCE
 from sterna.lifecycle.rule_names import NO_REBALANCING, settings_in
 from sterna.placement.rebalancers.registry import REBALANCERS
@@ -109,7 +109,7 @@ def test_names_that_the_operator_looks_for_are_those_in_the_chart():
         for rule in role["rules"]
         for name in rule.get("resourceNames", ())
     }
-    assert named == {LEASE, CONFIG, MEMORY, KNOWLEDGE}
+    assert named == {LEASE, CONFIG, MEMORY, KNOWLEDGE, ENDS}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from sterna.model.jobs import Role
 from sterna.model.neighbours import EvenRule, HostPort, PodSelector, PodTerm, PodTraits
 from sterna.model.node_affinity import LabelOperator, LabelRequirement
 from sterna.wire.problems import InvalidDocument
-from tests.wire.manifests.builders import notes, with_container, with_pod, workload
+from tests.wire.manifests.builders import with_container, with_pod, workload
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -108,27 +108,3 @@ def test_rules_between_pods_that_cannot_be_obeyed_are_refused_by_name(spec, fiel
     with pytest.raises(InvalidDocument) as refused:
         workload(with_pod(**spec))
     assert field in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        pytest.param(
-            {"affinity": {"podAffinity": {PREFERRED: [{"weight": 1}]}}}, f"podAffinity.{PREFERRED}", id="affinity"
-        ),
-        pytest.param(
-            {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1}]}}},
-            f"podAntiAffinity.{PREFERRED}",
-            id="anti-affinity",
-        ),
-        pytest.param(
-            {"topologySpreadConstraints": [{"topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway"}]},
-            "topologySpreadConstraints[0].whenUnsatisfiable",
-            id="a spread",
-        ),
-    ],
-)
-def test_wishes_about_other_pods_are_said_to_be_left_out(spec, field):
-    (warning,), aside = notes(with_pod(**spec))
-    assert f"{field}: not used" in warning
-    assert not aside

@@ -1,7 +1,7 @@
 """Beside which other pods a pod may be, as its template says it: affinity, anti-affinity, spread, host ports.
 
-What is required is obeyed. What is preferred is not used, and the author is told. A namespace is selected by its name
-alone, since no other label of it is known; a rule that needs another one is refused.
+What is required is obeyed. What is preferred is not used, and `field_uses.py` has the author told. A namespace is
+selected by its name alone, since no other label of it is known; a rule that needs another one is refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,18 +23,11 @@ from sterna.wire.manifests.pods import LabelSelector, PodAffinityTerm, PodAt, Re
 _OPERATORS = (LabelOperator.IN, LabelOperator.NOT_IN, LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def traits_of(pod: PodAt, findings: Findings) -> PodTraits:
     """As the template has it: `Workload.job_spec` adds the labels that every pod of the job gets."""
     spec, path = pod.template.spec, (*pod.path, "affinity")
-    wishes = (("podAffinity", spec.affinity.pod_affinity), ("podAntiAffinity", spec.affinity.pod_anti_affinity))
-    for name, written in wishes:
-        if written.preferred:
-            findings.warn(
-                (*path, name, _PREFERRED), "not used: what is required of other pods is obeyed, wishes are not"
-            )
     return PodTraits(
         labels=tuple(sorted(pod.template.metadata.labels.items())),
         ports=tuple(sorted(set(_ports(pod, findings)))),
@@ -85,7 +78,6 @@ def _spreads(written: Sequence[SpreadConstraint], path: Path, findings: Findings
             case "DoNotSchedule":
                 pass
             case "ScheduleAnyway":
-                findings.warn((*at, "whenUnsatisfiable"), "not used: DoNotSchedule is obeyed, this is a wish")
                 continue
             case other:
                 findings.wrong((*at, "whenUnsatisfiable"), other, "DoNotSchedule or ScheduleAnyway")
