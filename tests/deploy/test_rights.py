@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sterna.engines.kubernetes.process.settings import CONFIG, KNOWLEDGE, MEMORY
+from sterna.engines.kubernetes.process.settings import CONFIG, ENDS, KNOWLEDGE, MEMORY
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fixtures import install_crds, make_namespace
 from tests.cluster.requests import Api, ApiError, until
@@ -158,8 +158,8 @@ def test_s4_in_its_own_namespace_config_maps_are_read_and_changed_by_name(values
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", ["any"])
     }
-    read = {(verb, name) for verb in ("list", "watch") for name in (CONFIG, MEMORY, KNOWLEDGE)}
-    assert found == read | {(verb, name) for verb in ("get", "patch") for name in (MEMORY, KNOWLEDGE)} | {
+    read = {(verb, name) for verb in ("list", "watch") for name in (CONFIG, MEMORY, KNOWLEDGE, ENDS)}
+    assert found == read | {(verb, name) for verb in ("get", "patch") for name in (MEMORY, KNOWLEDGE, ENDS)} | {
         ("create", "any")  # what is to be made has no name yet that a rule could go by
     }
 

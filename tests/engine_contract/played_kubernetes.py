@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from sterna.engines.kubernetes.apiserver.objects import KubeObject, Pod
-from sterna.engines.kubernetes.process.settings import KNOWLEDGE, MEMORY, OperatorConfig
+from sterna.engines.kubernetes.process.settings import ENDS, KNOWLEDGE, MEMORY, OperatorConfig
 from sterna.engines.kubernetes.world.job_index import KnownJob, status_of
 from sterna.engines.kubernetes.world.node_objects import DRAIN, SERVING
 from sterna.model.ids import JobId
@@ -67,7 +67,7 @@ class PlayedKubernetes(PlayedWorld):
         paths = [self._path(job) for job in self.jobs]
         paths += [f"{PLURALS['Migration'].format(_NAMESPACE)}/move-{number + 1}" for number in range(self._moves)]
         paths += [f"{_HOME}/pods/{name}" for name in self._serving]
-        paths += [f"{_HOME}/configmaps/{name}" for name in (MEMORY, KNOWLEDGE)]
+        paths += [f"{_HOME}/configmaps/{name}" for name in (MEMORY, KNOWLEDGE, ENDS)]
         await asyncio.to_thread(delete_leftovers, self._api, paths)
 
     # -- facts --------------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class Operator:
             notice=self._notice,
             tell=self.carrier.tell,
         )
-        self.register = FinishedRegister(guarded, self.cache, self.world.jobs, clock, config)
+        self.register = FinishedRegister(guarded, self.cache, self.world.jobs, config)
         self._strangers = Strangers(self.cache, self.world.jobs, self._recorder, clock)
         self._door = self._made_door(guarded)
         self._considering = Considering(self.world, self._recorder, self.timeline, config)
