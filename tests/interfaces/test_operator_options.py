@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from sterna.engines.kubernetes.process.settings import OperatorConfig
+from sterna.engines.kubernetes.process.settings import Binding, OperatorConfig
 from sterna.interfaces.cli.main import cli
 from sterna.model.errors import InvalidRequest
 
@@ -40,6 +41,18 @@ def test_the_help_names_both_spellings_of_the_token_file():
     assert "--token-file" in said
     assert "--door-token-file" in said
     assert "--distribution-csv" in said
+
+
+@pytest.mark.parametrize("word", ["node-name", "binding", "none"])
+def test_how_pods_are_bound_may_be_told_by_the_word_of_the_command_line(word: str):
+    told: dict[str, Any] = {"binding": word}
+    assert OperatorConfig(**told).binding is Binding(word)
+
+
+def test_a_way_of_binding_that_there_is_not_is_refused():
+    told: dict[str, Any] = {"binding": "glue"}
+    with pytest.raises(InvalidRequest, match="node-name, binding, none"):
+        OperatorConfig(**told)
 
 
 @pytest.mark.parametrize("account", ["sterna-monitor", "a/b/c", "A/b", "/x", "x/", "a/b\n"])

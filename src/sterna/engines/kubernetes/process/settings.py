@@ -81,6 +81,8 @@ class OperatorConfig:
     distribution_file: Path | None = None  # what rebalancers looked at, in SpeCon's columns. None: events alone say it
 
     def __post_init__(self) -> None:
+        _require(self.binding in list(Binding), "binding", self.binding, f"one of {', '.join(Binding)}")
+        object.__setattr__(self, "binding", Binding(self.binding))  # a command line gives the word, which equals it
         _require(_NAME.fullmatch(self.namespace), "namespace", self.namespace, "the name of a namespace")
         for name in self.watch or ():
             _require(_NAME.fullmatch(name), "watch namespace", name, "the name of a namespace")
