@@ -28,16 +28,21 @@ STORM_S = float(os.environ.get("STERNA_STORM_S") or 0.0)  # of a large one, in a
 LARGE = Size(jobs=200, nodes=50, for_s=STORM_S, disturbance_s=0.1, run_s=(5.0, 120.0), quiet_s=60.0, patience_s=3600.0)
 SMALL = Size(jobs=30, nodes=9, for_s=30.0, disturbance_s=0.25, run_s=(0.5, 6.0), quiet_s=5.0)
 CPU, MEMORY, GPUS, PODS = "8", "64Gi", 4, 20  # of every node
+DEFAULT_CPU = "3"
 POLICIES = ("elastic-fifo", "elastic-tiresias", "afs-l", "srjf")
 BINDINGS = ("node-name", "binding")
 
 
 @pytest.fixture
 def namespaces(granted: ControlPlane, namespace: str) -> Iterator[list[str]]:
-    """Three, so that what happens to one of them leaves the others alone."""
+    """Three, so that what happens to one of them leaves the others alone. In one of them pods that do not say how much
+    CPU they want get some, and a node must not hold more of these either."""
     others = [fresh_name("storm") for _ in range(2)]
     for name in others:
         make_namespace(granted, name)
+    limit = {"type": "Container", "default": {"cpu": DEFAULT_CPU}, "defaultRequest": {"cpu": DEFAULT_CPU}}
+    limits = {"metadata": {"name": "defaults"}, "spec": {"limits": [limit]}}
+    granted.api().create(f"/api/v1/namespaces/{namespace}/limitranges", limits)
     yield [namespace, *others]
     for name in others:
         granted.api().delete(f"/api/v1/namespaces/{name}")

@@ -5,9 +5,10 @@ refusal by the API server is an answer like any other: what is asked for may be 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from tests.cluster.pod_status import Rejection, thrown_out
-from tests.cluster.requests import Body
+from tests.cluster.requests import ApiError, Body
 from tests.storm.errands import Errand
 from tests.storm.weather import Weather
 
@@ -68,7 +69,61 @@ def priority_changed(weather: Weather) -> str | None:
     return f"{errand.name} has priority {priority}"
 
 
+def job_sized_out_of_bounds(weather: Weather) -> str | None:
+    """As `kubectl scale` does it: what is asked for is above the maximum, and stays in the spec."""
+    errand = weather.some_job(*_SIZED)
+    if errand is None or not _is_known(weather, errand):
+        return None
+    weather.api.patch(errand.path, {"spec": errand.size_spec(*errand.sizes, initial=100)})
+    return f"{errand.name} is asked to have 100 workers"
+
+
+def template_made_invalid(weather: Weather) -> str | None:
+    """It stays so."""
+    errand = weather.some_job()
+    if errand is None or not _is_known(weather, errand):
+        return None
+    limits = weather.chance.choice(({"cpu": "many"}, {"nvidia.com/gpu": "-1"}, {"memory": "1Gib"}))
+    weather.api.patch(errand.path, {"spec": errand.template_spec(resources={"limits": limits})})
+    return f"{errand.name} is to have {limits}"
+
+
+def status_wiped(weather: Weather) -> str | None:
+    """Of a job that has not ended; what runs is told by its pods."""
+    errand = weather.some_job()
+    found = None if errand is None else weather.api.get(errand.path)
+    if errand is None or found is None or _has_ended(found):
+        return None
+    version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+    weather.api.patch(f"{errand.path}/status", {"metadata": version, "status": None})
+    return f"wiped the status of {errand.name}"
+
+
 # -- pods
+
+
+def owner_removed(weather: Weather) -> str | None:
+    """The pod is no job's any more, and keeps its name and its room until the storm is over."""
+    pod = weather.some_pod()
+    if pod is None:
+        return None
+    weather.api.patch(_path(pod), {"metadata": {"uid": pod["metadata"]["uid"], "ownerReferences": None}})
+    weather.ownerless.add(_path(pod))
+    return f"took pod {pod['metadata']['name']} from its job"
+
+
+def label_changed(weather: Weather) -> str | None:
+    """One by which the pods of a job are found."""
+    pod = weather.some_pod()
+    labels = {} if pod is None else pod["metadata"].get("labels", {})
+    known = sorted(key for key in labels if key.endswith(("job-name", "replica-index", "slot", "workerid")))
+    if pod is None or not known:
+        return None
+    key = weather.chance.choice(known)
+    labels = {key: weather.chance.choice((None, "forged", "7"))}
+    weather.api.patch(_path(pod), {"metadata": {"uid": pod["metadata"]["uid"], "labels": labels}})
+    weather.ownerless.add(_path(pod))
+    return f"pod {pod['metadata']['name']} has {labels}"
 
 
 def pod_deleted(weather: Weather) -> str | None:
@@ -195,6 +250,16 @@ def operator_killed(weather: Weather) -> str | None:
     return f"killed the operator, started {pause_s:g} s later"
 
 
+def _is_known(weather: Weather, errand: Errand) -> bool:
+    """Has the operator taken it in? One that is nonsense from the first look on fails by that."""
+    return bool(weather.api.get(errand.path).get("status", {}).get("conditions"))
+
+
+def _has_ended(job: Body) -> bool:
+    found = job.get("status", {}).get("conditions", [])
+    return any(each["type"] in ("Succeeded", "Failed") and each["status"] == "True" for each in found)
+
+
 def _path(pod: Body) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
@@ -215,6 +280,11 @@ IN_FORCE: tuple[tuple[Disturbance, int], ...] = (  # and how often each comes be
     (node_refuses, 2),
     (quota_changed, 2),
     (operator_killed, 2),
+    (job_sized_out_of_bounds, 2),
+    (template_made_invalid, 2),
+    (status_wiped, 1),
+    (owner_removed, 2),
+    (label_changed, 2),
 )
 
 
@@ -228,8 +298,12 @@ def mend(weather: Weather) -> None:
         weather.nodes.cordon(node, on=False)
     for namespace in sorted(weather.quotas):
         weather.api.delete(f"/api/v1/namespaces/{namespace}/resourcequotas/{QUOTA}")
+    for path in sorted(weather.ownerless):
+        with suppress(ApiError):  # gone already
+            weather.api.delete(path, {"gracePeriodSeconds": 0})
     for lasting in (weather.deleted, weather.silent, weather.cordoned, weather.quotas, weather.sick):
         lasting.clear()
+    weather.ownerless.clear()
 
 
 def is_open(errand: Errand) -> bool:

@@ -36,6 +36,7 @@ class SeenPod:
     reason: str
     going: bool  # it was told to
     seat: Seat
+    job_label: str  # the name of the job that it says it is of
     incarnation: str
     request: Mapping[str, float]
     ready: bool
@@ -97,6 +98,7 @@ class Observer:
         self._by_job: dict[str, set[str]] = defaultdict(set)
         self._refused: dict[Seat, list[str]] = defaultdict(list)  # nodes, in a row
         self._decisions: set[str] = set()
+        self._taken: set[str] = set()  # uids of pods that were taken from their job by hand, which are no job's since
 
     # -- pods
 
@@ -109,6 +111,8 @@ class Observer:
             before = self.pods.get(pod.uid)
             if before is not None:
                 self._forget(before)
+                if (before.seat, before.job_label) != (pod.seat, pod.job_label):
+                    self._taken.add(pod.uid)
             if change.type == "DELETED" or (before is not None and before.lives_otherwise(pod)):
                 self.unprovoked.clear()
             if change.type != "DELETED":
@@ -215,7 +219,7 @@ class Observer:
 
     def _left_over(self, before_s: float) -> Iterator[str]:
         for pod in self.pods.values():
-            if pod.namespace not in self._namespaces or not pod.alive:
+            if pod.namespace not in self._namespaces or not pod.alive or pod.uid in self._taken:
                 continue
             job, gone_s = self.jobs.get(pod.seat[0]), self.gone.get(pod.seat[0])
             if gone_s is not None and gone_s <= before_s:
@@ -248,6 +252,7 @@ def _pod(body: Body) -> SeenPod:
         reason=status.get("reason", ""),
         going="deletionTimestamp" in meta,
         seat=(owner, _label(labels, "replica-type"), _label(labels, "replica-index")),
+        job_label=_label(labels, "job-name"),
         incarnation=(meta.get("annotations") or {}).get("sterna.dev/incarnation", ""),
         request=request,
         ready=any(each.get("ready") for each in status.get("containerStatuses", [])),

@@ -118,5 +118,16 @@ def test_pods_of_jobs_that_went_or_ended_are_left_over():
     assert looking.left_over() == []
 
 
+def test_a_pod_that_was_taken_from_its_job_by_hand_is_not_the_jobs_to_take_away():
+    looking = Observer(["ns"], ROOM)
+    looking.take_jobs("ElasticJob", told("ADDED", job()))
+    looking.take_pods(told("ADDED", pod("1")))
+    forged = pod("1")
+    forged["metadata"]["labels"]["sterna.dev/job-name"] = "forged"
+    looking.take_pods(told("MODIFIED", forged))
+    looking.take_jobs("ElasticJob", told("MODIFIED", job(Succeeded="True")))
+    assert looking.left_over() == []
+
+
 def told(kind: str, body: dict[str, Any]) -> Followed:
     return Followed(kind, [msgspec.Raw(msgspec.json.encode(body))])

@@ -28,6 +28,7 @@ class Weather:
     sick: dict[str, Rejection] = field(default_factory=dict)  # nodes that refuse pods
     quotas: set[str] = field(default_factory=set)  # namespaces that have one
     ended: set[tuple[str, str]] = field(default_factory=set)  # namespaces and names of jobs
+    ownerless: set[str] = field(default_factory=set)  # paths of pods that were taken from their jobs
 
     def refusal(self, pod: Pod) -> Rejection | None:
         """What a node says of a pod that comes there. None: it is let in."""
