@@ -251,7 +251,7 @@ FORBIDDEN = rights(
     {
         "nodes": "update patch delete",
         "nodes/status": "patch",
-        "pods": "patch update deletecollection",
+        "pods": "update deletecollection",
         "pods/exec": "create get",
         "pods/log": "get",
         "pods/binding": "create",

@@ -99,6 +99,10 @@ class Throttled(EngineUnavailable):
     """429: not now."""
 
 
+class TooOften(Throttled):
+    """Our own refusal, before anything was sent: this object was written so often that its fuse has blown."""
+
+
 class Unreachable(EngineUnavailable):
     """The API server did not answer, answered 5xx, or cut the answer short. A write may or may not have happened."""
 

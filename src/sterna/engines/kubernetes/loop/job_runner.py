@@ -19,6 +19,7 @@ from sterna.engines.kubernetes.apiserver.port import (
     LacksRight,
     NotLeader,
     Refused,
+    TooOften,
     Unreachable,
     Urgency,
     WriteConflict,
@@ -47,6 +48,8 @@ from sterna.model.errors import Conflict, EngineUnavailable, NotFound, StaleView
 from sterna.model.why import Because
 
 log = logging.getLogger(__name__)
+
+_TOLD_AGAIN_S = 600.0
 
 Intention = Callable[[JobView], Standing | None]  # None: it makes no sense any more
 Written = Callable[[KnownJob, Standing, Standing], None]  # before and after
@@ -92,6 +95,7 @@ class Carrier:
         self._restored = Restores()
         self._unsure: dict[str, _Unsure] = {}  # by uid: what was written, or was not
         self._why: dict[str, tuple[Because, str]] = {}  # by uid: why a job waits, and which decision said so
+        self._told_of_fuse: dict[str, float] = {}  # by uid: when its owner was last told that a fuse has blown
         self._work = asyncio.Event()
 
     # -- news ---------------------------------------------------------------------------------------------------------
@@ -137,7 +141,11 @@ class Carrier:
                 return False
             if standing is not view.standing:
                 done = reconcile(view.but(standing), self._timeline.now(), self._options, standing_only=True)
-                await self._write(job, view, done, Urgency.PLACE)
+                try:
+                    await self._write(job, view, done, Urgency.PLACE)
+                except TooOften as error:
+                    self._tell_of_fuse(job, error)
+                    raise
             return True
 
     # -- carrying on --------------------------------------------------------------------------------------------------
@@ -366,7 +374,17 @@ class Carrier:
             return now_s + self._config.retry_s
         return now_s
 
+    def _tell_of_fuse(self, job: KnownJob, error: TooOften) -> None:
+        """Once in a while: as long as a fight goes on, every try is held back for some time."""
+        now_s = self._timeline.now()
+        if now_s >= self._told_of_fuse.get(job.uid, 0.0) + _TOLD_AGAIN_S:
+            self._told_of_fuse[job.uid] = now_s
+            text = f"{error}; it is written with pauses until that ends"
+            self._record(job, JobEvent(Reason.WRITTEN_TOO_OFTEN, text, warning=True))
+
     def _later(self, job: KnownJob, error: Exception) -> float:
+        if isinstance(error, TooOften):
+            self._tell_of_fuse(job, error)
         backoff = self._backoffs.get(job.uid)
         if backoff is None:
             backoff = self._backoffs[job.uid] = Backoff(self._config.retry_s, self._config.retry_max_s)
@@ -399,6 +417,7 @@ class Carrier:
         self._unsure.pop(uid, None)
         self._restored.forget(uid)
         self._why.pop(uid, None)
+        self._told_of_fuse.pop(uid, None)
 
     @asynccontextmanager
     async def _turn(self, uid: str) -> AsyncIterator[None]:

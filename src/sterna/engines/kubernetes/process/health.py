@@ -26,6 +26,8 @@ class Health:
     policy: str
     problem: str  # what is wrong at present, for people; empty: nothing
     jobs: int
+    fuses_blown: int = 0  # objects that were written too often, since the start; and writes of those that had to wait
+    writes_held_back: int = 0
 
 
 async def serve_health(health: Callable[[], Health], *, host: str, port: int, told: Callable[[int], None]) -> None:
@@ -60,5 +62,7 @@ def _answer(health: Health, *, well: bool) -> Reply:
         "policy": health.policy,
         "problem": health.problem,
         "jobs": health.jobs,
+        "fusesBlown": health.fuses_blown,
+        "writesHeldBack": health.writes_held_back,
     }
     return json_reply(body, status=200 if well else 503)

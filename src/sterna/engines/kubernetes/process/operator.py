@@ -12,9 +12,11 @@ import logging
 import secrets
 
 from sterna.engines.door import Door, secrets_in, serve_door
+from sterna.engines.kubernetes.apiserver.fused_api import FusedApi
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject
 from sterna.engines.kubernetes.apiserver.own_configmaps import is_own
 from sterna.engines.kubernetes.apiserver.port import CONFIG_MAPS, Api
+from sterna.engines.kubernetes.apiserver.write_fuse import WriteFuse
 from sterna.engines.kubernetes.bodies.monitor_address import monitor_at
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.kubeshare.share_placement import Sharing
@@ -75,7 +77,8 @@ class Operator:
         self._api = api
         self._clock = clock
         self._election = self._made_election(api, clock)
-        guarded = api if self._election is None else api.guarded(self._election.gate)
+        self.fuse = WriteFuse(clock)
+        guarded = FusedApi(api if self._election is None else api.guarded(self._election.gate), self.fuse)
         self.timeline = Timeline(clock)
         self.cache = Cache(api, config, clock)
         self.world = World(
@@ -227,6 +230,8 @@ class Operator:
             policy=self.rules.size.name,
             problem=self._rules_problem or self.decider.problem or self.cache.trouble,
             jobs=len(self.world.jobs),
+            fuses_blown=self.fuse.blown,
+            writes_held_back=self.fuse.held_back,
         )
 
     # -- for tests, and for callers that move the clock ---------------------------------------------------------------

@@ -50,6 +50,7 @@ class Reason(StrEnum):
     STATUS_OVERWRITTEN = "StatusOverwritten"
     REPORT_REFUSED = "ReportRefused"
     PATTERN_REFUSED = "LogPatternRefused"
+    WRITTEN_TOO_OFTEN = "WrittenTooOften"
     OPERATOR_PROBLEM = "OperatorProblem"
 
 
