@@ -121,7 +121,7 @@ def test_voda_12_every_write_fails_once_and_all_is_well_in_the_end(lab: Lab, cha
     lab.nodes.add(2, gpus=GPUS)
     fault = Answer(500, forwarded=done)
     paths = (
-        ("POST", "/pods"),
+        ("POST", r"/pods\?(?!.*dryRun)"),
         ("POST", "/services"),
         ("POST", "/configmaps"),
         ("PATCH", "/status"),

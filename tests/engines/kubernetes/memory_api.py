@@ -120,11 +120,20 @@ class MemoryApi:
                 yield WatchEvent(event, msgspec.json.decode(text, type=shape))
 
     async def create(
-        self, resource: Resource, body: Body, *, namespace: str | None = None, shape: Any, **_: Any
+        self,
+        resource: Resource,
+        body: Body,
+        *,
+        namespace: str | None = None,
+        shape: Any,
+        dry_run: bool = False,
+        **_: Any,
     ) -> Any:
-        self._write("create", resource)
+        self._write("dry run" if dry_run else "create", resource)
         made = json.loads(json.dumps(body))
         made.setdefault("metadata", {})["namespace"] = namespace or ""
+        if dry_run:
+            return _as(shape, made)
         name = made["metadata"]["name"]
         if self.cluster.find(resource, name, namespace) is not None:
             raise AlreadyExists(f"{resource.kind} {namespace}/{name} is there")

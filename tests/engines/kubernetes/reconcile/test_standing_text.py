@@ -12,11 +12,13 @@ from sterna.engines.kubernetes.status.standing import Announcement, Change, Past
 from sterna.engines.kubernetes.status.standing_codec import KEYS, standing_read, standing_text
 from sterna.engines.kubernetes.status.status_reading import status_read
 from sterna.lifecycle.admission_denials import Denial, cleaned
+from sterna.lifecycle.counted_requests import CountedRequest
 from sterna.lifecycle.node_refusals import Refusal
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.phases import Phase
+from sterna.model.resources import Resources
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.sampled_from(["n1", "node-2.rack.example", "GPU-7f3", "a", "resize"])
@@ -52,6 +54,7 @@ CHANGES = st.builds(
 PASTS = st.builds(
     Past, NAMES, NAMES, TEXTS, HELD, HELD, MOMENTS, MOMENTS, st.none() | NUMBERS, st.none() | COUNTS, NAMES, NAMES
 )
+AMOUNTS = st.builds(Resources, *(st.integers(0, 10**15),) * 4)
 ANNOUNCEMENTS = st.builds(Announcement, COUNTS, MOMENTS, NAMES, TEXTS, st.booleans(), st.just("") | NAMES)
 BY_NAME = {
     "phase": st.sampled_from(Phase),
@@ -76,6 +79,7 @@ BY_NAME = {
     "refusals": st.lists(
         st.builds(Refusal, NAMES.map(NodeId), st.integers(1, 99), st.none() | MOMENTS), max_size=3
     ).map(tuple),
+    "counted": st.lists(st.builds(CountedRequest, st.sampled_from(Role), AMOUNTS, AMOUNTS), max_size=3).map(tuple),
     "reported": st.none() | REPORTED,
     "growth": st.none() | GROWTHS,
     "metric": st.just("") | NAMES,

@@ -30,6 +30,7 @@ from sterna.engines.kubernetes.bodies.own_names import place_of
 from sterna.engines.kubernetes.reconcile.observed_pods import MAIN_CONTAINERS, Seen
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.engines.kubernetes.status.standing_codec import standing_read
+from sterna.lifecycle.counted_requests import counted_spec
 from sterna.model.errors import Conflict, EngineRefused, InvalidRequest, NotFound
 from sterna.model.jobs import JobSpec
 from sterna.model.workload import RestartPolicy, Workload
@@ -124,7 +125,10 @@ class FoundJob:
 
     @property
     def spec(self) -> JobSpec | None:
-        return None if self.workload is None else self.workload.job_spec(submitted_s=self.created_s)
+        """With what the operator counts its workers for."""
+        if self.workload is None:
+            return None
+        return counted_spec(self.workload.job_spec(submitted_s=self.created_s), self.standing.counted)
 
     def seen(self, pod: Pod) -> Seen:
         """A pod of this job."""

@@ -7,7 +7,7 @@ what follows from it. A job in trouble is tried again after growing pauses, and 
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -26,12 +26,13 @@ from sterna.engines.kubernetes.apiserver.port import (
 )
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.loop.carry_out import Hands
+from sterna.engines.kubernetes.loop.dry_runs import DryRuns
 from sterna.engines.kubernetes.loop.restore_pace import Restores
 from sterna.engines.kubernetes.loop.slow_pass import SlowPass
 from sterna.engines.kubernetes.process.clock import Timeline
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.process.time_limit import wait_for
-from sterna.engines.kubernetes.reconcile.effects import CREATIONS
+from sterna.engines.kubernetes.reconcile.effects import CREATIONS, CreatePod, Effect
 from sterna.engines.kubernetes.reconcile.intentions import decided_by, explained, is_others, takes_part
 from sterna.engines.kubernetes.reconcile.job_view import Hindrance, JobView, MonitorAt, Options
 from sterna.engines.kubernetes.reconcile.reconcile import Reconciled, reconcile
@@ -82,6 +83,7 @@ class Carrier:
         self._monitor = monitor
         self._confirmed = confirmed
         self._hands = Hands(api, cache)
+        self._dry_runs = DryRuns(api, timeline)
         self._announcer = Announcer(recorder, world.jobs, self._told)
         self._options = Options()
         self._dirty: dict[str, None] = {}
@@ -245,6 +247,12 @@ class Carrier:
         view = await self._believed(self._view(job))
         if view.status.overwritten and (moment := self._restored.next_s(job.uid, self._timeline.now())) is not None:
             return moment
+        if self._dry_runs.is_due(view):
+            await self._dry_runs.ask(view, self._options)
+            if job.uid not in self._world.jobs.by_uid:
+                return None
+            view = await self._believed(self._view(job))  # it may have been edited since
+        view = view.but(self._dry_runs.noted(view))
         told = self._why.get(job.uid)
         if told is not None and not view.standing.seats and takes_part(view):
             because, decision_id = told
@@ -255,6 +263,7 @@ class Carrier:
         self._drop_hindrance(job, done.standing)
         if done.effects:
             carried = await self._hands.carry_out(job, done.effects)
+            self._learn_from_created(view, done.effects)
             for event in carried.events:
                 self._record(job, event)
             if carried.refused is not None:
@@ -266,9 +275,16 @@ class Carrier:
             if any(isinstance(effect, CREATIONS) for effect in done.effects):
                 self._hindrances.pop(job.uid, None)
         tidy = tidy_s(done.standing)
-        if tidy is None or tidy <= self._timeline.now():
-            return done.wake_s
-        return tidy if done.wake_s is None else min(tidy, done.wake_s)
+        if tidy is not None and tidy <= self._timeline.now():
+            tidy = None
+        moments = (done.wake_s, tidy, self._dry_runs.wake_s(view.but(done.standing)))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _learn_from_created(self, view: JobView, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            pod = self._cache.pods.get(effect.name, view.namespace) if isinstance(effect, CreatePod) else None
+            if pod is not None:
+                self._dry_runs.learn(view, pod)
 
     async def _hindered(self, job: KnownJob, refused: Refused) -> float | None:
         """The API server did not make what the job needs: its status says so, and it is tried again after a while, or
@@ -410,6 +426,7 @@ class Carrier:
 
     def _forget(self, uid: str) -> None:
         self._announcer.forget(uid)
+        self._dry_runs.forget(uid)
         self._timers.pop(uid, None)
         self._backoffs.pop(uid, None)
         self._undone.discard(uid)

@@ -12,6 +12,7 @@ from sterna.engines.kubernetes.apiserver.objects import Body, ConfigMapObject, P
 from sterna.engines.kubernetes.process.settings import Binding
 from sterna.engines.kubernetes.status.standing import Standing
 from sterna.lifecycle.admission_denials import PATIENCE_S, Answer
+from sterna.lifecycle.counted_requests import counted_spec
 from sterna.lifecycle.held_back import FREE, Hold
 from sterna.model.conditions import Conditions
 from sterna.model.ids import JobId
@@ -97,7 +98,9 @@ class JobView:
     @cached_property
     def spec(self) -> JobSpec | None:
         """What the scheduling core is told. None: there is no reading that makes sense."""
-        return None if self.workload is None else self.workload.job_spec(submitted_s=self.created_s)
+        if self.workload is None:
+            return None
+        return counted_spec(self.workload.job_spec(submitted_s=self.created_s), self.standing.counted)
 
     @property
     def is_held_back(self) -> bool:

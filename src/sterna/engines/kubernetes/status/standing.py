@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sterna.lifecycle.admission_denials import Denial
+from sterna.lifecycle.counted_requests import Counted
 from sterna.lifecycle.node_refusals import Refusal
 from sterna.model.growth import Growth
 from sterna.model.jobs import Disruption, Role, Worker
@@ -118,6 +119,7 @@ class Standing:
     rejections: int = 0  # pods in a row that kubelets did not let in or threw out: the pause before the next grows
     refusals: tuple[Refusal, ...] = ()  # nodes that did not let its pods in
     denial: Denial | None = None  # admission did not let its pods in. None: it did
+    counted: Counted = ()  # what its workers are counted for, where that is not what their template says
     retry_s: float | None = None  # do not start anything before. None: at once
     restarts: int = 0  # containers and gangs started again after a failure, shown to users
     resizes: int = 0

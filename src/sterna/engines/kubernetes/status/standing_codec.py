@@ -14,11 +14,15 @@ from sterna.engines.kubernetes.apiserver.objects import Body
 from sterna.engines.kubernetes.apiserver.timestamps import moment_s, moment_text
 from sterna.engines.kubernetes.status.standing import Announcement, Change, Past, Progress, Reported, Seat, Standing
 from sterna.lifecycle.admission_denials import Denial, cleaned
+from sterna.lifecycle.counted_requests import CountedRequest
 from sterna.lifecycle.node_refusals import Refusal
+from sterna.model.errors import InvalidRequest
 from sterna.model.growth import Category, Growth
 from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.phases import Phase
+from sterna.model.quantities import effective_request, milli_shown
+from sterna.model.resources import NOTHING, Resources
 
 TOLD = ("reason", "message", "numbers")  # keys: why the job is as it is
 DECIDED = "decided"  # key: the same as a decision said it, while `TOLD` tells something more pressing
@@ -153,6 +157,23 @@ def _disruption(value: object) -> Disruption:
     return Disruption(_moment(body.get("at")), _text(body.get("kind")), _number(body.get("pauseSeconds", 0.0)))
 
 
+def _amounts_text(found: Resources) -> Body:
+    shown = {
+        "cpu": milli_shown(found.cpu_milli),
+        "memory": found.memory_bytes,
+        "gpu": milli_shown(found.gpu_milli),
+        "gpuMemory": found.gpu_bytes,
+    }
+    return {name: amount for name, amount in shown.items() if amount}
+
+
+def _amounts(value: object) -> Resources:
+    try:
+        return effective_request(_mapping(value), {})
+    except InvalidRequest as error:
+        raise ValueError(str(error)) from None
+
+
 def _numbers(value: object) -> tuple[tuple[str, float | str], ...]:
     return tuple((_text(name), part if isinstance(part, str) else _number(part)) for name, part in _pairs(value))
 
@@ -247,6 +268,11 @@ _DENIAL = (
     _Field("size", "size", _same, _whole, 0),
     _Field("generation", "generation", _same, _whole, 0),
 )
+_COUNTED = (
+    _Field("role", "role", str, lambda found: Role(_text(found)), Role.WORKER),
+    _Field("written", "written", _amounts_text, _amounts, NOTHING),
+    _Field("request", "counted", _amounts_text, _amounts, NOTHING),
+)
 _GROWTH = (
     _Field("category", "category", str, Category, Category.PROGRESSING),
     _Field("score", "score", _same, _number),
@@ -315,6 +341,13 @@ _FIELDS = (
         (),
     ),
     _Field("denial", "denial", lambda found: _body(_DENIAL, found), lambda b: Denial(**_of(_DENIAL, b))),
+    _Field(
+        "counted",
+        "requests",
+        _all_of(lambda found: _body(_COUNTED, found)),
+        _each(lambda b: CountedRequest(**_of(_COUNTED, b))),
+        (),
+    ),
     _Field("retry_s", "retryAt", moment_text, _moment),
     _Field("restarts", "restarts", _same, _whole, 0),
     _Field("resizes", "resizes", _same, _whole, 0),

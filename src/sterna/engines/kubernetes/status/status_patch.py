@@ -149,7 +149,7 @@ def _trouble(look: Look) -> Trouble | None:
 def _columns(look: Look) -> Body:
     standing, workload = look.standing, look.workload
     size = size_of(standing.assigned)
-    milli = size * workload.template(Role.WORKER).request.gpu_milli
+    milli = 0 if look.view.spec is None else size * look.view.spec.request.gpu_milli
     nodes = sorted({worker.node for worker in standing.assigned})
     more = f" +{len(nodes) - _NODES_SHOWN}" if len(nodes) > _NODES_SHOWN else ""
     return {

@@ -1,7 +1,8 @@
 """The nodes of the cluster as they stand, with the guests on them: kept up to date piece by piece.
 
-Guests are pods that no job of ours answers for: other people's, and what is left of jobs that have ended. Only nodes
-that something happened to are worked out again, so that one event costs the same in a cluster of five hundred nodes.
+Guests are pods that no job of ours answers for: other people's, and what is left of jobs that have ended. A pod of a
+job that takes more than its job answers for is a guest with the rest. Only nodes that something happened to are worked
+out again, so that one event costs the same in a cluster of five hundred nodes.
 
 A node is shown as far as it is trusted (`lifecycle/node_trust.py`): one that has just fallen silent keeps what is
 there. What that rule remembers is kept here alone and begins anew with the process; a standby watches as well, so that
@@ -21,20 +22,26 @@ from sterna.engines.kubernetes.world.node_objects import DRAIN, guest_of, node_o
 from sterna.engines.kubernetes.world.pod_amounts import resize_of
 from sterna.engines.kubernetes.world.pod_traits import as_far_as_asked
 from sterna.engines.pacing import Happening
+from sterna.lifecycle.counted_requests import uncounted
 from sterna.lifecycle.node_trust import NodePast, Trust, TrustRules, Verdict, is_flapping, seen, verdict
 from sterna.model.errors import InvalidRequest
 from sterna.model.ids import NodeId
 from sterna.model.nodes import Cluster, Guest, GuestKind, Node
-from sterna.model.resources import NOTHING
+from sterna.model.resources import NOTHING, Resources
 
 log = logging.getLogger(__name__)
 
 
 class Roster:
     def __init__(
-        self, cache: Cache, is_counted: Callable[[Pod], bool], *, now: Callable[[], float], trust: TrustRules
+        self,
+        cache: Cache,
+        answered_for: Callable[[Pod], Resources | None],
+        *,
+        now: Callable[[], float],
+        trust: TrustRules,
     ) -> None:
-        """`is_counted`: does the snapshot show this pod as part of a job, so that it is no guest?"""
+        """`answered_for`: what of this pod the snapshot shows as part of a job. None: nothing, it is a guest."""
         self.trust = trust
         self.flapping: dict[str, NodePast] = {}  # nodes that are given nothing new for that, by name
         self.on_doubt: Callable[[], None] = lambda: None  # `next_change_s` or `flapping` may be another
@@ -42,7 +49,7 @@ class Roster:
         self.on_happening: Callable[[Happening], None] = lambda _: None
         self.on_facts: Callable[[str], None] = lambda _: None  # of this node
         self.is_shadow: Callable[[Pod], bool] = lambda _: False  # is it counted by something that it was made for?
-        self._is_counted = is_counted
+        self._answered_for = answered_for
         self._now = now
         self._found: dict[str, NodeObject] = {}
         self._pasts: dict[str, NodePast] = {}
@@ -174,10 +181,18 @@ class Roster:
 
     def _weigh(self, pod: Pod) -> None:
         uid, node = pod.metadata.uid, pod.spec.node_name
-        if self._is_counted(pod) or pod.over or self.is_shadow(pod):
+        answered = self._answered_for(pod)
+        if pod.over or self.is_shadow(pod):
             self._leave(uid)
             return
         guest = _guest(pod)
+        if answered is not None:
+            rest = uncounted(guest.request, answered)
+            if rest == NOTHING or not takes_room(pod):
+                self._leave(uid)
+            else:
+                self.put_guest(uid, node, Guest(guest.id, rest))
+            return
         if not takes_room(pod):
             self._leave(uid)
             if guest.kind is GuestKind.SERVING and not pod.terminating:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from sterna.engines.kubernetes.apiserver.objects import Pod
 from sterna.engines.kubernetes.apiserver.ownership import JobKey, job_key_of
+from sterna.engines.kubernetes.bodies.own_names import place_of
 from sterna.engines.kubernetes.cache.cluster_cache import Cache
 from sterna.engines.kubernetes.progress.training_facts import Lessons
 from sterna.engines.kubernetes.world.claim_index import Claims
@@ -16,7 +17,8 @@ from sterna.engines.kubernetes.world.node_index import Roster
 from sterna.engines.pacing import Happening
 from sterna.lifecycle.node_trust import TrustRules
 from sterna.model.ids import JobId, NodeId
-from sterna.model.jobs import Job
+from sterna.model.jobs import FixedRole, Job
+from sterna.model.resources import NOTHING, Resources
 from sterna.model.serving_room import room_for_serving
 from sterna.model.snapshot import Snapshot, arrival_order
 from sterna.model.target import PolicyMemory
@@ -47,7 +49,7 @@ class World:
         self._aside: dict[str, float] = {}  # uid -> until when it is not shown
         self._revision = 0
         self._cache = cache
-        self.roster = Roster(cache, self._is_counted, now=now, trust=trust or TrustRules())
+        self.roster = Roster(cache, self._answered_for, now=now, trust=trust or TrustRules())
         self.lessons = Lessons(self._accelerator_of, shared=share_learning)
         self.claims = Claims(obeyed=places_pods)
         self.jobs = KnownJobs(cache, parse, self.roster.facts, self.claims)
@@ -157,7 +159,7 @@ class World:
         last = next(reversed(self._values.values()), None)
         self._values[job_id], self._owners[job_id] = value, uid
         (self._ruled.add if value.spec.has_rules else self._ruled.discard)(job_id)
-        if uid not in self._counted:
+        if uid not in self._counted or before is None or _each(before) != _each(value):
             self._counted[uid] = job_id
             self._recount(uid, job_id)
         if before is not None:
@@ -181,12 +183,18 @@ class World:
         left = [] if job is None else self.jobs.left_pods(job)
         self.roster.recount([*self._cache.pods.by("job", JobKey(namespace, name, uid)), *left])
 
-    def _is_counted(self, pod: Pod) -> bool:
-        """Does the snapshot show it as part of its job, so that it is no guest?"""
+    def _answered_for(self, pod: Pod) -> Resources | None:
+        """What of it the snapshot shows as part of its job. None: nothing, it is a guest."""
         key = job_key_of(pod.metadata)
-        if key is None and (job := self.jobs.owner_of(pod)) is not None:
+        job = self.jobs.owner_of(pod) if key is None else self.jobs.by_uid.get(key.uid)
+        if key is None and job is not None:
             key = job.key
-        return key is not None and self._counted.get(key.uid) == f"{key.namespace}/{key.name}"
+        job_id = None if key is None else self._counted.get(key.uid)
+        if key is None or job_id is None or job_id != f"{key.namespace}/{key.name}":
+            return None
+        value = self._values.get(job_id)
+        place = None if job is None or job.workload is None else place_of(job.workload, pod.metadata.name)
+        return NOTHING if place is None or value is None else value.spec.request_of(place[0])
 
     def _job_changed(self, uid: str) -> None:
         self._changed.add(uid)
@@ -204,3 +212,8 @@ class World:
     def _accelerator_of(self, node: NodeId) -> str:
         found = self.roster.cluster.by_id.get(node)
         return "" if found is None else found.accelerator
+
+
+def _each(value: Job) -> tuple[Resources, tuple[FixedRole, ...]]:
+    """What its pods are counted for."""
+    return value.spec.request, value.spec.fixed
