@@ -1,15 +1,16 @@
 """Do the new workers of a layout break a rule between pods? Workers that are there already may stay in any case."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 
 from sterna.model.ids import JobId
-from sterna.model.jobs import Job, Worker
+from sterna.model.jobs import Job, Role, Worker
 from sterna.model.layout import Layout
 from sterna.model.snapshot import Snapshot
 from sterna.placement.frame import frame_of
-from sterna.placement.tenants import Bools, Tenants, node_positions
+from sterna.placement.tenants import Bools, Gate, Tenants, node_positions
 
 
 def unlawful(view: Snapshot, workers: Mapping[JobId, tuple[Worker, ...]]) -> set[JobId]:
@@ -26,7 +27,8 @@ def unlawful(view: Snapshot, workers: Mapping[JobId, tuple[Worker, ...]]) -> set
             waiting += [(job, worker) for worker in held if not around.is_present(job.spec.id, worker)]
     waiting.sort(key=_may_be_first)
     while waiting:
-        later = [(job, worker) for job, worker in waiting if not _put_down(tenants, job, worker)]
+        alike = groupby(waiting, key=lambda entry: entry[0].spec.id)
+        later = [entry for _, entries in alike for entry in _left_over(tenants, entries)]
         if len(later) == len(waiting):
             return {job.spec.id for job, _ in waiting}
         waiting = later
@@ -73,8 +75,16 @@ def _may_be_first(entry: tuple[Job, Worker]) -> bool:
     return not job.spec.traits_of(worker.role).together
 
 
-def _put_down(tenants: Tenants, job: Job, worker: Worker) -> bool:
-    if not tenants.admits(job.spec, worker):
-        return False
-    tenants.hold(job.spec, (worker,))
-    return True
+def _left_over(tenants: Tenants, entries: Iterable[tuple[Job, Worker]]) -> Iterator[tuple[Job, Worker]]:
+    """Workers of one job, put down as far as rules allow it; those that must wait for others."""
+    gates: dict[Role, Gate] = {}
+    for job, worker in entries:
+        traits, at = job.spec.traits_of(worker.role), tenants.around.index.get(worker.node)
+        if worker.role not in gates:
+            gates[worker.role] = tenants.gate(job.spec, traits)
+        if at is None or not gates[worker.role].open()[at]:
+            yield job, worker
+            continue
+        tenants.hold(job.spec, (worker,))
+        for gate in gates.values():
+            gate.note(traits, at, 1)

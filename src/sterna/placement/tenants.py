@@ -31,19 +31,20 @@ class Tenants:
     def __init__(self, around: Neighbourhood) -> None:
         self.around = around
         self.domains = _domains_of(around)
-        self.counts: Counter[tuple[PodTraits, int]] = Counter()
+        self.kinds: dict[PodTraits, Counter[int]] = {}  # how many of each kind are on each node
         self.put(around.pods)
 
     def copy(self) -> "Tenants":
         twin = object.__new__(Tenants)
-        twin.around, twin.domains, twin.counts = self.around, self.domains, self.counts.copy()
+        twin.around, twin.domains = self.around, self.domains
+        twin.kinds = {traits: counts.copy() for traits, counts in self.kinds.items()}
         return twin
 
     def put(self, pods: Iterable[PlacedPod], *, by: int = 1) -> None:
         index = self.around.index
         for traits, node in pods:
             if (at := index.get(node)) is not None:
-                self.counts[traits, at] += by
+                self.kinds.setdefault(traits, Counter())[at] += by
 
     def hold(self, spec: JobSpec, workers: Iterable[Worker]) -> None:
         self.put(pods_of(spec, workers))
@@ -53,9 +54,10 @@ class Tenants:
 
     def gate(self, spec: JobSpec, traits: PodTraits) -> "Gate":
         gate = Gate(self, spec, traits)
-        for (other, at), count in self.counts.items():
-            if count:
-                gate.note(other, at, count)
+        for other, counts in self.kinds.items():
+            if gate.is_concerned(other):
+                for at, count in counts.items():
+                    gate.note(other, at, count)
         for other, node in self.around.doubtful:
             if (at_now := self.around.index.get(node)) is not None:
                 gate.note(other, at_now, 1, certain=False)
@@ -104,9 +106,7 @@ class Gate:
 
     def note(self, other: PodTraits, at: int, count: int, *, certain: bool = True) -> None:
         """So many pods of this kind are there more. Those that may not stay keep others out and help none."""
-        effect = self._effects.get(other)
-        if effect is None:
-            effect = self._effects[other] = _Effect(self.traits, other)
+        effect = self._effect(other)
         if effect.clashes:
             self._clashes[at] += count
         for key in effect.closes:
@@ -125,6 +125,17 @@ class Gate:
         for spread, counted in zip(self._spreads, effect.counted, strict=True):
             if counted:
                 spread.note(at, count, certain=certain)
+
+    def is_concerned(self, other: PodTraits) -> bool:
+        """Does it matter where pods of this other kind are?"""
+        effect = self._effect(other)
+        return effect.clashes or effect.companion or bool(effect.closes) or True in effect.counted
+
+    def _effect(self, other: PodTraits) -> "_Effect":
+        effect = self._effects.get(other)
+        if effect is None:
+            effect = self._effects[other] = _Effect(self.traits, other)
+        return effect
 
     def open(self) -> Bools:
         """By position of the node."""
