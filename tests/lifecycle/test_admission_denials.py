@@ -116,8 +116,8 @@ def test_the_size_that_is_let_in_is_one_that_the_job_may_have_and_below_the_one_
     ("size", "kept", "words"),
     [
         pytest.param(0, 0, "1 of 3 pods were let in, it gives its room back and is tried again later: no", id="waits"),
-        pytest.param(1, 1, "1 of 3 pods were let in, it goes on with 1 workers: no", id="goes on"),
-        pytest.param(1, 0, "1 of 3 pods were let in, it starts anew with 1 workers: no", id="starts anew"),
+        pytest.param(1, 1, "1 of 3 pods were let in, it goes on with 1 worker: no", id="goes on"),
+        pytest.param(2, 0, "1 of 3 pods were let in, it starts anew with 2 workers: no", id="starts anew"),
     ],
 )
 def test_the_event_says_what_becomes_of_the_job(size, kept, words):

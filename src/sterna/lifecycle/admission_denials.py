@@ -122,7 +122,8 @@ def in_words(denial: Denial, *, let_in: int, held: int, kept: int) -> str:
     """For the event that tells that seats were given back."""
     what = "it gives its room back and is tried again later"
     if denial.size:
-        what = f"it goes on with {kept} workers" if kept else f"it starts anew with {denial.size} workers"
+        how = "goes on" if kept else "starts anew"
+        what = f"it {how} with {denial.size} worker{'s' if denial.size != 1 else ''}"
     return f"{let_in} of {held} pods were let in, {what}: {denial.words}"
 
 

@@ -299,6 +299,8 @@ class Carrier:
             extra={"job": job.id, "why": str(refused), "seconds": round(pause_s, 1)},
         )
         message = refused.said if denied else str(refused)
+        if job.uid not in self._world.jobs.by_uid:
+            return None  # it went meanwhile
         self._hindrances[job.uid] = Hindrance(denied, message, now_s + pause_s, tries)
         view = await self._believed(self._view(job))
         done = reconcile(view, now_s, self._options, standing_only=True)
@@ -311,6 +313,8 @@ class Carrier:
 
     async def _look_with(self, job: KnownJob, answer: Answer) -> float | None:
         """Whether more pods would be let in is known now, and written down. Answers when to look again."""
+        if job.uid not in self._world.jobs.by_uid:
+            return None
         view = replace(await self._believed(self._view(job)), answer=answer)
         done = reconcile(view, self._timeline.now(), self._options, standing_only=True)
         await self._write(job, view, done, Urgency.REPORT)
