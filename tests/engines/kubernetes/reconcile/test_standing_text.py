@@ -19,14 +19,10 @@ from sterna.model.ids import DeviceId, NodeId
 from sterna.model.jobs import Disruption, Role, Worker
 from sterna.model.phases import Phase
 from sterna.model.resources import Resources
+from tests.legal_names import CARDS, MIGRATION_KEYS, SUBDOMAINS
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-NAMES = st.sampled_from(["n1", "node-2.rack.example", "GPU-7f3", "a", "resize"])
-CARDS = (
-    NAMES
-    | st.just("MIG-GPU-aaaa/7/0")
-    | st.text(st.characters(codec="ascii", exclude_characters=","), min_size=1, max_size=9)
-)
+NAMES = st.sampled_from(["n1", "node-2.rack.example", "GPU-7f3", "a", "resize"]) | SUBDOMAINS
 TEXTS = st.text(max_size=10)
 COUNTS = st.integers(0, 10**6)
 NUMBERS = st.floats(0, 1e12, allow_nan=False)
@@ -48,9 +44,8 @@ MAYBE = st.none() | NUMBERS
 PROGRESS = st.builds(Progress, COUNTS, COUNTS, NUMBERS, MAYBE, MAYBE, MAYBE, MAYBE, COUNTS)
 REPORTED = st.builds(Reported, MOMENTS, NUMBERS, MAYBE, COUNTS, MAYBE)
 GROWTHS = st.builds(Growth, st.sampled_from(Category), MAYBE, MAYBE, MOMENTS)
-CHANGES = st.builds(
-    Change, NAMES, NAMES, TEXTS, HELD, HELD, MOMENTS, st.none() | MOMENTS, st.none() | COUNTS, st.just("") | NAMES
-)
+ASKED = st.just("") | MIGRATION_KEYS
+CHANGES = st.builds(Change, NAMES, NAMES, TEXTS, HELD, HELD, MOMENTS, st.none() | MOMENTS, st.none() | COUNTS, ASKED)
 PASTS = st.builds(
     Past, NAMES, NAMES, TEXTS, HELD, HELD, MOMENTS, MOMENTS, st.none() | NUMBERS, st.none() | COUNTS, NAMES, NAMES
 )
