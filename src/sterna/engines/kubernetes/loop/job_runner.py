@@ -363,10 +363,10 @@ class Carrier:
             except Unreachable:
                 self._unsure[job.uid] = self._with_earlier(job, _Unsure(view.status.recorded, done.happenings))
                 raise
-            job.left = bytes(found.status)  # first: those that listen to the store ask what its status is
+            job.left = found.status  # first: those that listen to the store ask what its status is
             self._cache.jobs[job.resource].put(found)
         elif not is_others(view):  # whose status is written by others
-            job.left = bytes(job.object.status)
+            job.left = job.object.status
         self._world.jobs.forget_vanished(job, view.vanished)
         self._announcer.announce(job)  # what the status says is told, be it of this look or of one before a crash
         for event in done.events if done.status is None else ():

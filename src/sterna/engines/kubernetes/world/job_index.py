@@ -71,7 +71,7 @@ class KnownJob:
         self.resource = resource
         self.object = found
         self.ended = ended  # of all jobs that have ended, by uid
-        self.left: bytes | None = None  # its status as our latest look left it. None: there was none in this term
+        self.left: msgspec.Raw | None = None  # its status as our latest look left it. None: there was none in this term
         self.is_read = False  # the rest follows from the object once it is asked for
         self.workload: Workload | None = None  # what it goes by. None: no spec of it ever made sense
         self.valid: ValidSpec | None = None  # ... and the last spec that did
@@ -101,9 +101,10 @@ class KnownJob:
         There is one writer of what is intended for a job, so anything else that stands there is no news but a mistake
         or an attack, and is written over (`loop/job_runner.py`).
         """
-        found = status_of(self.object)
-        if self.left is not None and bytes(self.object.status) != self.left:
-            before = status_read(msgspec.json.decode(self.left))
+        found, left = status_of(self.object), self.left
+        # Mostly it is the very same object, which costs nothing to find out.
+        if left is not None and left is not self.object.status and bytes(left) != bytes(self.object.status):
+            before = status_read(msgspec.json.decode(left) if bytes(left) else {})
             if any(before.body.get(key) != found.body.get(key) for key in _OURS_ALONE):
                 found = replace(before, body=found.body, overwritten=True)
         if not found.recorded.finished and (ended := self.ended.get(self.uid)) is not None:
