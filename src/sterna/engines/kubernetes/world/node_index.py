@@ -149,11 +149,10 @@ class Roster:
         judged = verdict(past, now_s, self.trust)
         self._note_doubt(name, past, judged, now_s)
         known, bare = self._bare.get(name), _trusted(_node(found), judged)
-        if bare == known:
+        was, facts = self.facts.get(name), _facts(found, judged, bare)
+        if bare == known and facts == was:
             return  # a heartbeat
-        self._bare[name] = bare
-        was = self.facts.get(name)
-        facts = self.facts[name] = _facts(found, judged, bare)
+        self._bare[name], self.facts[name] = bare, facts
         self._dirty.add(name)
         if facts != was:
             self.on_facts(name)
