@@ -30,6 +30,14 @@ def test_a_dry_run_asks_the_api_server_and_creates_nothing(console):
     assert "there is no namespace 'nowhere'" in console.refused(3, "submit", "--dry-run", "-f", "-", stdin=nowhere)
 
 
+def test_what_is_not_honoured_is_said_by_its_path(console):
+    body = yaml.safe_load(elastic("a"))
+    body["spec"]["runPolicy"] = {"schedulingPolicy": {"queue": "low"}}
+    said = console.run("submit", "--dry-run", "-f", "-", stdin=yaml.safe_dump(body)).stderr
+    path = "spec.runPolicy.schedulingPolicy.queue"
+    assert said.startswith(f"warning: {console.namespace}/a: document 1: {path}: not honoured: ")
+
+
 def test_a_mistake_is_told_by_its_field_before_anything_is_sent(console):
     wrong = elastic("a").replace("min: 1", "min: none")
     assert "spec.workers.min" in console.refused(2, "submit", "-f", "-", stdin=f"{elastic('b')}---\n{wrong}")
