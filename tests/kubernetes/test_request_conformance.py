@@ -80,6 +80,7 @@ def test_kube_scheduler_takes_a_pod_where_there_is_what_we_count_and_nowhere_els
         return {name: bool(verdict) for name, verdict in found.items()} if None not in found.values() else None
 
     theirs = until(verdicts, "kube-scheduler has looked at every pod")
+    assert theirs is not None
     wrong = {name: specs[name] for name in expected if expected[name] != theirs[name]}
     assert not wrong, f"seed {seed}"
 
