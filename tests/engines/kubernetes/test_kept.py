@@ -6,6 +6,7 @@ from dataclasses import replace
 from benchmarks.scaling import NAMESPACE, at_rest, elastic_job, node
 
 from sterna.engines.kubernetes.apiserver.port import ELASTIC_JOBS, MIGRATIONS, NODES, PODS, SERVICES, EventType
+from sterna.engines.kubernetes.apiserver.write_fuse import WriteFuse
 from sterna.engines.kubernetes.cache.object_store import Store
 from sterna.engines.kubernetes.process.operator import Operator
 from sterna.engines.kubernetes.process.settings import OperatorConfig
@@ -23,7 +24,7 @@ from tests.reachable import mentions
 from tests.worlds import job
 
 GONE = "gone"  # in every name of what is gone, and so in every uid that the cluster in memory gives
-BOUNDED = {Store: "_tombstones", Recorder: "_written _buckets", Knowledge: "models"}
+BOUNDED = {Store: "_tombstones", Recorder: "_written _buckets", Knowledge: "models", WriteFuse: "_budgets"}
 WORKERS = 2
 SEAT = Seat(Worker(Role.WORKER, 0, NodeId("n1")), "abcde")
 

@@ -11,9 +11,9 @@ from sterna.engines.kubernetes.apiserver.configmap_document import PACKED_FROM_B
 from sterna.engines.kubernetes.apiserver.objects import NodeObject, Pod
 from sterna.engines.kubernetes.bodies.pod_templates import templates_of
 from sterna.engines.kubernetes.loop.rules import rules_of
+from sterna.engines.kubernetes.process.excluded_namespaces import refusing_excluded
 from sterna.engines.kubernetes.process.settings import OperatorConfig
 from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
-from sterna.engines.kubernetes.world.excluded_namespaces import refusing_excluded
 from sterna.engines.kubernetes.world.node_objects import UNSCHEDULABLE, guest_of, node_of, sign_of, takes_room
 from sterna.engines.kubernetes.world.pod_amounts import request_of_pod
 from sterna.lifecycle.node_trust import NodeSign

@@ -431,6 +431,7 @@ class Carrier:
     def _forget(self, uid: str) -> None:
         self._announcer.forget(uid)
         self._dry_runs.forget(uid)
+        self._slow_pass.forget(uid)
         self._timers.pop(uid, None)
         self._backoffs.pop(uid, None)
         self._undone.discard(uid)

@@ -30,6 +30,12 @@ class SlowPass:
             self._known.add(uid)
             heapq.heappush(self._heap, (now_s + self.rhythm_s(uid), uid))
 
+    def forget(self, uid: str) -> None:
+        if uid in self._known:
+            self._known.discard(uid)
+            self._heap = [entry for entry in self._heap if entry[1] != uid]
+            heapq.heapify(self._heap)
+
     def due(self, now_s: float, there: Container[str]) -> list[str]:
         """Those whose moment has come; each comes again. Jobs that are not `there` any more are forgotten."""
         found: list[str] = []

@@ -32,6 +32,7 @@ from sterna.engines.kubernetes.migrations.considered_moves import Considering
 from sterna.engines.kubernetes.migrations.migration_objects import Migrations, ReadMigration
 from sterna.engines.kubernetes.process.clock import Clock, SystemClock, Timeline
 from sterna.engines.kubernetes.process.election import Election, Timing
+from sterna.engines.kubernetes.process.excluded_namespaces import refusing_excluded
 from sterna.engines.kubernetes.process.health import Health, serve_health
 from sterna.engines.kubernetes.process.settings import CONFIG, LEASE, Binding, OperatorConfig
 from sterna.engines.kubernetes.progress.monitor_tokens import MonitorTokens
@@ -39,7 +40,6 @@ from sterna.engines.kubernetes.progress.report_intake import Reporting
 from sterna.engines.kubernetes.progress.speed_store import Keeper
 from sterna.engines.kubernetes.status.event_recorder import About, Recorder, Severity
 from sterna.engines.kubernetes.status.standing import Standing
-from sterna.engines.kubernetes.world.excluded_namespaces import refusing_excluded
 from sterna.engines.kubernetes.world.foreign_pods import Strangers
 from sterna.engines.kubernetes.world.job_index import KnownJob, Parse
 from sterna.engines.kubernetes.world.world import World

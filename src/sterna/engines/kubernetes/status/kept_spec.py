@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 KEPT_MAX = 128 << 10  # characters: an object has 1.5 MB in all, and the spec itself is among it
 _PLAIN_MAX_BYTES = 3 << 20  # more than an API server takes in one request
-_NOT_KEPT = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})  # the whole object once more
+_READ = ("sterna.dev/", "vodascheduler/", "DRAGON_")  # keys that begin so mean something to the reader of manifests
 
 
 class KeptSpec(NamedTuple):
@@ -27,8 +27,10 @@ class KeptSpec(NamedTuple):
 
 
 def kept_spec(spec: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> KeptSpec:
-    """Of an object as it is now."""
-    return KeptSpec(spec, labels, {key: value for key, value in annotations.items() if key not in _NOT_KEPT})
+    """Of an object as it is now. Labels and annotations of others change often and mean nothing here: they are left
+    out, so that no status is written because of them.
+    """
+    return KeptSpec(spec, _read(labels), _read(annotations))
 
 
 def kept_text(found: KeptSpec, *, known: str = "") -> str:
@@ -56,6 +58,10 @@ def kept_read(text: str) -> KeptSpec | None:
     if not isinstance(spec, dict) or not _are_texts(labels) or not _are_texts(annotations):
         return None
     return KeptSpec(spec, labels or {}, annotations or {})
+
+
+def _read(pairs: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in pairs.items() if key.startswith(_READ)}
 
 
 def _are_texts(value: Any) -> bool:
