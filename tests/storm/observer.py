@@ -147,13 +147,14 @@ class Observer:
             self._say(f"{pod.node} holds more than it can: {over}; {there}, the last one {pod.name}")
 
     def _check_seat(self, pod: SeenPod) -> None:
-        if pod.seat[0] and pod.alive:
-            alive = [uid for uid in self._by_seat[pod.seat] if self.pods[uid].alive]
+        if pod.seat[0] and pod.alive and pod.uid not in self._taken:
+            alive = [uid for uid in self._by_seat[pod.seat] - self._taken if self.pods[uid].alive]
             if len(alive) > 1:
                 self._say(f"two pods in one seat {pod.seat}: {[self.pods[uid].name for uid in alive]}")
             job = self.jobs.get(pod.seat[0])
             if job is not None and job.kind == "ElasticJob":  # all begin anew together
-                there = {self.pods[uid].incarnation for uid in self._by_job[pod.seat[0]] if not self.pods[uid].over}
+                mine = [self.pods[uid] for uid in self._by_job[pod.seat[0]] - self._taken]
+                there = {other.incarnation for other in mine if not other.over}
                 if len(there) > 1:
                     self._say(f"two gangs of {job.name} at once: {sorted(there)}, the last pod {pod.name}")
 
