@@ -57,7 +57,8 @@ def test_a_storm_overfills_no_node_leaves_no_pod_over_and_every_job_ends_as_its_
     chance = random.Random(seed)
     policy, binding = chance.choice(POLICIES), chance.choice(BINDINGS)
     print(f"seed {seed}, {policy}, {binding}")  # noqa: T201
-    options = ("--policy", policy, "--binding", binding, "--rate-limit", "0.5s")
+    waits = ("--node-lost-after", "2s", "--node-steady-after", "5s", "--admission-patience", "2s")
+    options = ("--policy", policy, "--binding", binding, "--rate-limit", "0.5s", *waits)
     operator = OperatorProcess(granted.kubeconfig(USER), namespaces, tmp_path / "operator.log", *options)
     weather = Weather(
         api=granted.api(),

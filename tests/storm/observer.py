@@ -65,7 +65,7 @@ class SeenJob:
     conditions: Mapping[str, str] = field(default_factory=dict)  # by type: True, False
     decision: str = ""
     message: str = ""  # how it ended
-    timers: int = 0  # moments that it waits for: the next try, nodes that are left alone until then
+    timers: int = 0  # moments that it waits for: the next try, nodes that are left alone, admission that said no
     ended_s: float | None = None
 
     @property
@@ -283,7 +283,7 @@ def _job(kind: str, body: Body) -> SeenJob:
         conditions={each["type"]: each["status"] for each in status.get("conditions", [])},
         message=next((each["message"] for each in status.get("conditions", []) if each["type"] == "Failed"), ""),
         decision=str(scheduling.get("decision", "")),
-        timers=len(scheduling.get("refusals", [])) + ("retryAt" in scheduling),
+        timers=len(scheduling.get("refusals", [])) + ("retryAt" in scheduling) + ("denial" in scheduling),
     )
 
 

@@ -40,9 +40,10 @@ def test_a_text_that_says_the_same_is_left_as_it_is_however_it_was_packed():
     assert kept_text(spec, known="AAAA") == kept_text(spec)
 
 
-def test_what_kubectl_keeps_of_the_object_is_not_kept_once_more():
-    found = kept_spec({}, {"a": "b"}, {"kubectl.kubernetes.io/last-applied-configuration": "{}", "c": "d"})
-    assert found == KeptSpec({}, {"a": "b"}, {"c": "d"})
+def test_labels_and_annotations_that_mean_nothing_here_are_not_kept():
+    """Among them is the whole object once more, as kubectl notes it."""
+    ours, theirs = {"sterna.dev/priority": "3"}, {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}
+    assert kept_spec({}, {**ours, "team": "x"}, {**ours, **theirs}) == KeptSpec({}, ours, ours)
 
 
 def test_what_is_too_large_is_not_kept():
