@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sterna.lifecycle.admission_denials import (
+    ASKED_WITHIN_S,
     FIRST_S,
     MOST_S,
     PATIENCE_S,
@@ -86,6 +87,13 @@ def test_a_job_that_would_be_let_in_asks_for_more_and_any_other_waits_longer():
     assert (longer.words, longer.times, longer.size, longer.in_force) == ("still", 2, 2, True)
     assert not may_ask(longer, 101.0, generation=4), "the edit was answered"
     assert refused(free, "still", 99.0, generation=1).times == 1, "what was before is still counted"
+
+
+def test_what_takes_no_room_is_asked_within_two_minutes_however_often_the_answer_was_no():
+    known = Denial("no", times=99, until_s=100.0, generation=1)
+    later = asked(known, Answer(False, "still"), 100.0, generation=1, identity="uid")
+    assert later.until_s is not None
+    assert 100.0 < later.until_s <= 100.0 + ASKED_WITHIN_S
 
 
 def test_the_past_is_forgotten_once_more_workers_train_than_were_let_in():

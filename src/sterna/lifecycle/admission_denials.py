@@ -3,8 +3,9 @@
 Workers that are refused are tried again for a bounded time, in which others may come in. Then the job gives back what
 it cannot use: it trains on, or starts anew, with as many as were let in where that is a size it may have, and otherwise
 waits without asking for anything, so that others get its room. After a pause that doubles each time, or as soon as its
-owner edits the job, the engine asks whether one more worker would be let in, without making it: only then the job asks
-for room again. Once more workers train than were let in before, the past is forgotten.
+owner edits the job, the engine asks whether one more worker would be let in, without making it, and again within two
+minutes if it would not: quotas and policies change unseen. Only then the job asks for room again. Once more workers
+train than were let in before, the past is forgotten.
 """
 
 import re
@@ -17,6 +18,7 @@ from sterna.model.why import Because, Why
 PATIENCE_S = 30.0  # how long refused workers are tried again before their seats are given back
 FIRST_S = 30.0
 MOST_S = 600.0
+ASKED_WITHIN_S = 120.0  # asking takes no room, so what a quota or a policy lets in meanwhile is found out sooner
 WORDS_MAX = 400
 _SPREAD = 0.25  # of a pause: jobs that were denied together do not all come back together
 _UNPRINTABLE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -101,7 +103,8 @@ def asked(known: Denial, answer: Answer, now_s: float, *, generation: int, ident
     if answer.let_in:
         return known._replace(until_s=None)
     fresh = known._replace(words=cleaned(answer.words), generation=generation)
-    return given_back(fresh, now_s, size=known.size, identity=identity)
+    later = given_back(fresh, now_s, size=known.size, identity=identity)
+    return later if later.until_s is None else later._replace(until_s=min(later.until_s, now_s + ASKED_WITHIN_S))
 
 
 def forgiven(known: Denial | None, size: int) -> Denial | None:

@@ -12,13 +12,14 @@ from sterna.engines.kubernetes.apiserver.configmap_document import PACKED_FROM_B
 from sterna.engines.kubernetes.apiserver.objects import ConfigMapObject, MigrationObject, Pod, ServiceObject
 from sterna.engines.kubernetes.apiserver.ownership import CONFIG_LABELS, JobKey, job_key_of
 from sterna.engines.kubernetes.bodies.mpi_hosts import config_body
+from sterna.engines.kubernetes.bodies.own_names import place_of
 from sterna.engines.kubernetes.bodies.pod_body import members_of, pod_body
 from sterna.engines.kubernetes.bodies.service_body import service_body
 from sterna.engines.kubernetes.migrations.migration_status import key_of, moving, name_of, over, phase_of
 from sterna.engines.kubernetes.progress.policy_memory import memory_data, memory_of
 from sterna.engines.kubernetes.progress.speed_codec import knowledge_data, knowledge_of
 from sterna.engines.kubernetes.reconcile.job_view import JobView, Options
-from sterna.engines.kubernetes.reconcile.observed_pods import place_of, seen_of
+from sterna.engines.kubernetes.reconcile.observed_pods import seen_of
 from sterna.engines.kubernetes.status.standing import Change, Past, Seat, Standing
 from sterna.engines.kubernetes.status.status_patch import refused_patch
 from sterna.engines.kubernetes.status.status_reading import status_read
@@ -164,7 +165,8 @@ def test_6_a_pod_says_whose_it_is_and_which_seat_it_has(name, namespace, uid, se
     standing = Standing(phase=Phase.RUNNING, seats=(seat,), incarnation=incarnation)
     view = view_of(one, uid, standing=standing)
     view.templates[seat.worker.role]["metadata"] = {"labels": labels}
-    body = pod_body(view, one, standing, seat, Options(), hosts={}, members=members_of(one, standing, Options()))
+    members, called = members_of(view, one, standing, Options()), worker_name(one, *seat.worker[:2])
+    body = pod_body(view, one, standing, seat, Options(), hosts={}, members=members, name=called)
     pod = stored(body, Pod)
     seen = seen_of(view, one, pod)
     assert seen.worker == seat.worker
@@ -178,7 +180,7 @@ def test_6_a_pod_says_whose_it_is_and_which_seat_it_has(name, namespace, uid, se
 @given(JOB_NAMES, DNS_LABELS, UIDS, SEATS)
 def test_6_a_service_says_whose_it_is_and_its_name_says_its_place(name, namespace, uid, seat):
     one, place = parameter_servers(name, namespace), seat.worker[:2]
-    service = stored(service_body(view_of(one, uid), one, place), ServiceObject)
+    service = stored(service_body(view_of(one, uid), one, place, name=worker_name(one, *place)), ServiceObject)
     assert job_key_of(service.metadata) == JobKey(namespace, name, uid)
     assert service.metadata.name == worker_name(one, *place)
     assert place_of(one, service.metadata.name) == place
