@@ -43,6 +43,7 @@ class Why(StrEnum):
     NODE_DRAINED = "NodeDrained"
     CROWDED_OUT = "CrowdedOut"
     REPACKED = "Repacked"
+    REQUESTED = "Requested"
     REBALANCED = "Rebalanced"
     CONVERGED = "Converged"
     NODE_OVERLOADED = "NodeOverloaded"
@@ -60,7 +61,7 @@ class Why(StrEnum):
 
 _SENTENCES: dict[Why, str] = {
     Why.NEXT_IN_ORDER: "it was next in the policy's order and its workers fit",
-    Why.SPARE_ROOM: "there was spare room and it may still grow",
+    Why.SPARE_ROOM: "there was spare room for it to grow",
     Why.BEST_GAIN: "one more worker speeds it up more than it would any other job",
     Why.KEPT: "nothing speaks for a change",
     Why.STARVING: "it has waited so long that room is made for it",
@@ -91,6 +92,7 @@ _SENTENCES: dict[Why, str] = {
     Why.NODE_DRAINED: "the node it was on is being emptied",
     Why.CROWDED_OUT: "pods that are not training, or a broken card, took the room it had",
     Why.REPACKED: "fewer nodes are crossed this way",
+    Why.REQUESTED: "it was asked to move",
     Why.REBALANCED: "another node suits it better",
     Why.CONVERGED: "its model hardly improves any more, so it leaves the crowded node to those that do",
     Why.NODE_OVERLOADED: "its node is loaded far above the mean of all nodes",

@@ -39,6 +39,11 @@ def test_a_warm_migration_starts_the_new_worker_first_and_loses_nothing():
             assert (record["phase"], record["warm"], record["stepsLost"]) == ("Succeeded", True, 0)
             assert (record["from"], record["to"]) == (job["nodes"][0], there)
             assert record["step"] == record["stepAfter"]
+            said = [event["message"] for event in await engine.scheduler.events("a") if event["reason"] == "Migrating"]
+            assert len(said) == 1
+            assert said[0].endswith(f"it was asked to move (to {there})"), (
+                "it is not told that the node suits it better"
+            )
             assert record["downtimeSeconds"] < 0.5  # it takes half a second to come up, which nobody waited for
             done = await engine.until_phase("a", "Succeeded")
             assert (done["migrations"], done["stepsLost"]) == (1, 0)

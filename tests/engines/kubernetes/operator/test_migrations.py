@@ -20,7 +20,8 @@ def test_one_worker_is_moved_and_the_others_stay(lab: Lab):
         after = lab.until_pods("job-ps-0", "job-worker-0", "job-worker-1")
         assert nodes_of(after)["job-worker-1"] == there
         assert same(["job-ps-0", "job-worker-0"], before, after)
-        assert lab.job("TFJob", "job")["status"]["scheduling"]["migrations"] == 1
+        scheduling = lab.job("TFJob", "job")["status"]["scheduling"]
+        assert (scheduling["migrations"], scheduling["reason"]) == (1, "Requested")
 
 
 def test_a_gang_is_moved_as_a_whole_and_a_killed_operator_does_not_forget_it(lab: Lab):

@@ -178,7 +178,7 @@ class Migrations:
             moving = Moving(view, place(view, target))
             for ask in asks:
                 try:
-                    because = Because(Why.REBALANCED, (("asked_for_by", name_of(ask.key)),))
+                    because = Because(Why.REQUESTED, (("by_migration", name_of(ask.key)),))
                     answers.note(ask.key, tried(moving, ask, because))
                 except Exception as error:  # the boundary of one request: jobs must be placed whatever it asks
                     log.exception("a migration could not be tried", extra={"migration": ask.key})

@@ -67,7 +67,7 @@ def placing(book: Book, place: Placing, on_proposals: Callable[[bool], None]) ->
         finish(moving, _begun(book))
         for change in _waiting(book):
             asked = ask_of_job(str(change.id), change.job_id, change.before, worker=change.worker, to=change.to)
-            tried(moving, asked, Because(Why.REBALANCED, (("asked_for", change.to or "other nodes"),)))
+            tried(moving, asked, Because(Why.REQUESTED, (("to", change.to or "another node"),)))
         on_proposals(moving.layout is not layout)
         return moving.layout
 
@@ -90,7 +90,7 @@ def _tried_now(book: Book, roster: Roster, asked: Ask) -> Granted | Denied:
     values = [job.value for job in book.busy.values() if job.value is not None]
     view = Snapshot.of(now_s=book.timeline.now(), nodes=roster.cluster.nodes, jobs=values)
     moving = Moving(with_neighbourhood(view), Layout({value.id: value.workers for value in values}))
-    answer = tried(moving, asked, Because(Why.REBALANCED))
+    answer = tried(moving, asked, Because(Why.REQUESTED))
     return Denied(Refusal.NOTHING_TO_MOVE, "it holds no workers now") if answer is None else answer
 
 
