@@ -1,10 +1,12 @@
 """The jobs of the five systems' documents, applied as they are: each does what its document says."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.cluster.volumes import Volumes
 from tests.kubernetes.lab import Lab
 from tests.wire.manifests.reference import JOBS
 
@@ -15,6 +17,12 @@ POOL = {"vodascheduler/accelerator": "nvidia-gtx-1080ti"}
 def manifest(name: str) -> str:
     (example,) = (example for example in JOBS if example.name == name)
     return example.path.read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def volumes(lab: Lab) -> Iterator[Volumes]:
+    with Volumes(lab.api, lab.namespace) as made:
+        yield made
 
 
 def nodes_of(pods: dict[str, Any]) -> set[str]:
@@ -59,7 +67,9 @@ def test_container_migrations_job_begins_on_the_node_it_prefers_with_the_chief_b
     assert env["NODE_IP"]["valueFrom"] == {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.hostIP"}}
 
 
-def test_vodas_elastic_job_takes_its_pool_and_its_hosts_follow(lab: Lab):
+def test_vodas_elastic_job_takes_its_pool_and_its_hosts_follow(lab: Lab, volumes: Volumes):
+    volumes.bound("outputs")
+    volumes.until_bound("outputs")
     taint = {"key": "vodascheduler/hostname", "value": "x", "effect": "NoExecute"}
     lab.nodes.add(2, gpus=2, labels=POOL, taints=[taint])
     lab.nodes.add(1, gpus=4)  # of another pool
@@ -79,7 +89,9 @@ def test_vodas_elastic_job_takes_its_pool_and_its_hosts_follow(lab: Lab):
     assert lab.names(job) == [f"{job}-launcher-0"]  # cleanPodPolicy: Running
 
 
-def test_pytorchjob_migrations_job_moves_by_delete_and_apply_and_by_sternas_own_means(lab: Lab):
+def test_pytorchjob_migrations_job_moves_by_delete_and_apply_and_by_sternas_own_means(lab: Lab, volumes: Volumes):
+    volumes.bound("ddp-pvc")
+    volumes.until_bound("ddp-pvc")
     for name in (FORTY_EIGHT, FORTY_NINE):
         lab.nodes.add(1, gpus=4, labels={"kubernetes.io/hostname": name})
     lab.start()

@@ -3,7 +3,8 @@
 Claims are drawn at random, another seed each time: bound ones whose volumes have node affinity with every operator, or
 labels of zone and region, or both; unbound ones; and names of claims that are not there. As in the table of single
 pods, each pod is put to kube-scheduler once for each node. The labels have their older names, by which kube-schedulers
-of all versions go; one of 1.20 passes over the newer names. Claims that wait for their first consumer are left out: we
+of all versions go; one of 1.20 passes over the newer names. A volume's `matchFields` are left out: that one passes over
+them as well, and we go by them. Claims that wait for their first consumer are left out: we
 ask that they are bound first.
 """
 
@@ -80,7 +81,8 @@ def _drawn(chance: random.Random, volumes: Volumes, api: Api) -> dict[str, Claim
     names = [f"claim-{number}" for number in range(CLAIMS)]
     bound = [name for name in names if chance.random() < 0.8]
     for name in bound:
-        terms = [_term(chance) for _ in range(chance.choice((0, 1, 1, 2)))]
+        drawn = [_term(chance) for _ in range(chance.choice((0, 1, 1, 2)))]
+        terms = [{"matchExpressions": term["matchExpressions"]} for term in drawn if "matchExpressions" in term]
         volumes.bound(name, terms=terms, labels=_place(chance) if chance.random() < 0.5 else {})
     for name in [name for name in names if name not in bound][:-1]:
         volumes.claim(name, storageClassName=volumes.storage_class(waits_for_pod=False))
