@@ -96,7 +96,7 @@ def _until_known(lab: Lab, running: Running, node: str, *, ready: bool) -> None:
 
 def _writes(lab: Lab) -> list[dict[str, Any]]:
     """What the operator wrote in this namespace, by the API server's log."""
-    events = [event for event in lab.plane.audited() if event["user"]["username"] == USER]
+    events = [event for event in lab.plane.audited() if event["user"].get("username") == USER]
     return [
         event
         for event in events

@@ -20,7 +20,7 @@ def written(lab: Lab, resource: str, name: str, subresource: str | None = None) 
     return sorted(
         datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp()
         for event in lab.plane.audited()
-        if event["user"]["username"] == USER and event["verb"] in ("create", "patch", "update")
+        if event["user"].get("username") == USER and event["verb"] in ("create", "patch", "update")
         for ref in [event.get("objectRef", {})]
         if tuple(ref.get(key) for key in ("namespace", "resource", "name", "subresource")) == wanted
     )
